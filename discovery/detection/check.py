@@ -76,19 +76,9 @@ class Checked(RuleVerdict):
 
     Parameters
     ----------
-    rule : the rule.
-    rows : the number of rows of its table.
-    violating_pairs : ordered pairs of distinct rows; None if the rule is not about pairs, or the first was enough.
-    violating_rows : rows in at least one violation; None where the first violation was enough.
-    missing_values : for an inclusion, the number of distinct missing values.
     examples : some violations.
     """
 
-    rule: Rule
-    rows: int
-    violating_pairs: int | None
-    violating_rows: int | None
-    missing_values: int | None = None
     examples: tuple[Example, ...] = ()
     _listed: Callable[[int], Iterator[Pairs]] = field(default=lambda _: iter(()), repr=False, compare=False)
 
@@ -197,9 +187,6 @@ class _Asked:
     texts: bool
     threads: int
 
-    def first_is_enough(self, rule: Rule) -> bool:
-        return self.exists and rule.max_violating_pairs is None and rule.max_violating_rows is None
-
 
 class _Prepared:
     """The columns and groups of a table, which its rules share."""
@@ -219,7 +206,7 @@ class _Prepared:
 def _pairs_checked(prepared: _Prepared, rule: Rule, form: PairForm, asked: _Asked) -> Checked:
     columns, grouping = prepared.columns, prepared.grouping
     rows = prepared.table.row_count
-    if asked.first_is_enough(rule):
+    if asked.exists and rule.threshold is None:
         first = next(pairs(lists(columns, grouping, form), at_once=1), None)
         if first is None:
             return Checked(rule, rows, 0, 0)

@@ -114,7 +114,7 @@ def test_marks_are_few_however_rows_go(blocks: LiveBlocks, step: int, monkeypatc
         _leave(blocks, order[at : at + 4])
         blocks.settle()
         counts.append(sum(m.count for m in blocks.manifest.marks))
-        assert counts[-1] * live._MOST_MARKS <= blocks.row_count + 4 * live._MOST_MARKS
+        assert counts[-1] * live._MOST_MARKS <= blocks.manifest.rows + 4 * live._MOST_MARKS
     check_invariants(blocks)
     assert max(counts) > 16  # they were not given up with each batch
     assert blocks.source.read_all(blocks.table().base.blocks).column("row").to_numpy().tolist() == sorted(

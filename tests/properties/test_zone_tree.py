@@ -90,7 +90,7 @@ def test_a_probe_finds_what_nested_loops_find(seed: int, crossing: bool, coarse:
     rows.change(distinct, copies)
     masks = np.array([space.words(_random_mask(rng, space)) for _ in range(int(rng.integers(1, 6)))], np.uint64)
     index = TableIndex(rows)
-    index._is_used = True
+    index.is_used = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TableIndex, "_pays", lambda *_: True)
         patch.setattr(table_index, "_SELECTIVE", float(rng.integers(0, 60)))

@@ -45,7 +45,7 @@ def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LiveBlocks:
 @pytest.fixture
 def read(blocks: LiveBlocks, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files that are read from now on."""
-    assert blocks.row_count
+    assert blocks.manifest.rows
     names: list[str] = []
     get = Folder.get
 

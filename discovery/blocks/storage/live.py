@@ -101,11 +101,6 @@ class LiveBlocks:
         """Where tasks run: in this process while there are few rows."""
         return executors_for(self._manifest.rows, self._source.most, self._executors)
 
-    @property
-    def row_count(self) -> int:
-        """The number of rows."""
-        return self._manifest.rows
-
     def table(self, *, but_last: bool = False) -> "LiveTable":
         """Return the present rows, valid until the next change; with `but_last` without the rows inserted last."""
         young = self._manifest.young
@@ -316,7 +311,7 @@ class LiveTable(BlockTable):
         base = (*chain.from_iterable(live.manifest.runs[()]), *young)
         super().__init__(live.source, base, live.executors, live.report)
         self.arrangements[()] = Arrangement((), base, self.schema, len(young))
-        self.row_count = live.row_count
+        self.row_count = live.manifest.rows
         self._live = live
         self._young = young
 

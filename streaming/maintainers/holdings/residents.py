@@ -56,7 +56,7 @@ class Residents(RowSet):
 
     def __len__(self) -> int:
         """How many rows the table has, counting copies."""
-        return self.blocks.row_count
+        return self.blocks.manifest.rows
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here. Before, residents that no part refers to may be removed."""

@@ -117,8 +117,8 @@ class RuleWatch:
             len(self._rows),
             self.pairs,
             self.breaking,
-            self.is_recent,
             None,
+            self.is_recent,
             tuple(self.added.values()),
             tuple(self.removed.values()),
             tuple(self.examples.values()),
@@ -168,11 +168,7 @@ class PartnersWatch(PairsWatch):
     """Any other rule about pairs."""
 
     seconds_a_row = _SECONDS_A_ROW
-
-    @property
-    def seconds_anew(self) -> float:
-        """The seconds to count all rows anew, estimated from the last such count."""
-        return self.seconds_a_row * len(self._rows)
+    """The seconds a row to count all rows anew, as of the last such count."""
 
     def follow(self, batch: ChangedRows, partners: Ints) -> None:
         """Apply a batch; `partners` has, per changed row, with how many rows it violates the rule.
