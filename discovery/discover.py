@@ -15,7 +15,7 @@ from holdfast.constraints import Family, PredicateSpace, UsageError, parse_share
 from holdfast.constraints.scores import sound_of
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.found import Found
+from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.near.discover import FAMILIES, NearDiscovered, discover_near, shapes_of
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.ranking import Measured, scores_on
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Discovered(Found[Reported]):
+class Discovered(FoundConstraints[Reported]):
     """The constraints that hold on a table.
 
     Parameters

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Kept = TypeVar("Kept", bound=Constraint)
 
 
-class Found(Sequence[Kept]):
+class FoundConstraints(Sequence[Kept]):
     """A sequence of constraints whose items are made on access; a slice is a list that notebooks show as a table."""
 
     @abstractmethod

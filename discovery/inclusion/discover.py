@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.constraints import Family, InclusionDependency, UsageError, Value
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.found import Found
+from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues, clustering, column_values, file_values
 from holdfast.display.constraints import NOUNS, Constraints, Ranked
@@ -23,7 +23,7 @@ from holdfast.tables.canonical import shown
 
 
 @dataclass(frozen=True, repr=False)
-class DiscoveredInclusions(Found[InclusionDependency]):
+class DiscoveredInclusions(FoundConstraints[InclusionDependency]):
     """The inclusions among tables.
 
     Parameters

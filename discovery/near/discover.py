@@ -12,7 +12,7 @@ from functools import cached_property
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.constraints.scores import sound_of
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.found import Found
+from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.near.counting import Counter, by_candidate, by_context
 from holdfast.discovery.near.lattice import NearMember, NearSet, allowed, counting, near_set
 from holdfast.discovery.near.ranking import NearScores, needed, swapping
@@ -40,7 +40,7 @@ FAMILIES = {
 
 
 @dataclass(frozen=True, repr=False)
-class NearDiscovered(Found[NearConstraint]):
+class NearDiscovered(FoundConstraints[NearConstraint]):
     """The near constraints of a table, fewest columns first.
 
     Parameters

@@ -157,6 +157,14 @@ def test_larger_tables(family: str, crossing: bool) -> None:
     assert set(map(str, ReportedSet(space, seed.masks))) == set(map(str, expected))
 
 
+def test_what_is_found_in_blocks_is_printed_as_what_is_found_in_memory() -> None:
+    table = from_arrow(tax_records(50), "tax")
+    space = space_of(table, "none")
+    with blocked(table, 20) as blocks:
+        found = discover_blocks(blocks, space, 2)
+    assert repr(found) == repr(discover(table, space=space, max_predicates=2))
+
+
 @given(tables(max_columns=3, max_rows=9), st.integers(1, 4), st.integers(0, 9), st.integers(0, 3))
 def test_a_batch_is_probed(both: tuple[OracleTable, Table], most: int, cut: int, bound: int) -> None:
     """All that holds on the table or is broken by it: the probe finds each constraint that rows of both parts break."""
