@@ -64,8 +64,7 @@ def _records(rows: int) -> Any:
 def _history(rows: int, batch: int) -> Point:
     import pyarrow as pa
 
-    from holdfast import Maintainer, from_arrow
-    from holdfast.discovery.detection.check import check
+    from holdfast import Maintainer, check, from_arrow
     from holdfast.streaming.maintainers.rules.maintainer import RuleMaintainer
 
     records = _records(rows + 3 * BATCHES * batch)

@@ -15,7 +15,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.constraints.errors import UsageError
 from holdfast.constraints.operators import Operator
@@ -55,14 +55,10 @@ class DenialConstraint:
     """
 
     predicates: tuple[Predicate, ...]
+    family: ClassVar[Family] = Family.DENIAL
 
     def __init__(self, predicates: Iterable[Predicate]) -> None:
         object.__setattr__(self, "predicates", tuple(_merged(predicates)))
-
-    @property
-    def family(self) -> Family:
-        """Always `Family.DENIAL`."""
-        return Family.DENIAL
 
     @cached_property
     def outcomes(self) -> dict[tuple[str, str], int]:

@@ -4,7 +4,7 @@ Invariant: the two columns are different ones (`A in A` says nothing).
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.constraints.columns import ColumnRef
 from holdfast.constraints.errors import UsageError
@@ -25,20 +25,12 @@ class InclusionDependency:
 
     dependent: ColumnRef
     referenced: ColumnRef
+    family: ClassVar[Family] = Family.INCLUSION
+    size: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if self.dependent == self.referenced:
             raise UsageError(f"{self.dependent} in itself holds always: name two different columns")
-
-    @property
-    def family(self) -> Family:
-        """Always `Family.INCLUSION`."""
-        return Family.INCLUSION
-
-    @property
-    def size(self) -> int:
-        """Always 1."""
-        return 1
 
     @property
     def named(self) -> dict[str, str]:

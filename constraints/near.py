@@ -16,14 +16,14 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.constraints.columns import Schema
 from holdfast.constraints.denial import DenialConstraint, DenialKind, key
 from holdfast.constraints.errors import UsageError
 from holdfast.constraints.names import quoted
 from holdfast.constraints.operators import Operator
-from holdfast.constraints.order import OrderDependency
+from holdfast.constraints.order import InContext, OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.constraints.rules import Threshold
 from holdfast.constraints.types import Family
@@ -49,7 +49,7 @@ _TARGETS = {NearShape.KEY: 0, NearShape.CONSTANT: 1, NearShape.ORDER: 2, NearSha
 
 
 @dataclass(frozen=True, eq=False)
-class NearConstraint:
+class NearConstraint(InContext):
     """A constraint that holds except for some rows.
 
     Parameters
@@ -74,39 +74,22 @@ class NearConstraint:
     target: tuple[str, ...]
     exceptions: int = 0
     rows: int = 0
+    family: ClassVar[Family] = Family.NEAR
 
     def __init__(
         self, shape: NearShape, context: Iterable[str], target: Iterable[str], exceptions: int = 0, rows: int = 0
     ) -> None:
+        super().__init__(context, target)
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "context", tuple(context))
-        object.__setattr__(self, "target", tuple(target))
         object.__setattr__(self, "exceptions", exceptions)
         object.__setattr__(self, "rows", rows)
         if len(self.target) != shape.targets:
             raise UsageError(f"a near constraint of shape {shape.value} has {shape.targets} targets: {self.target}")
         if shape is NearShape.KEY and not self.context:
             raise UsageError("a key has at least one column")
-        named = [*self.context, *self.target]
-        if len(set(named)) != len(named):
-            raise UsageError(f"near constraint {self}: a column occurs twice")
+        self._refuse_twice("near constraint")
         if not 0 <= exceptions <= rows:
             raise UsageError(f"near constraint {self}: {exceptions} exceptions of {rows} rows")
-
-    @property
-    def family(self) -> Family:
-        """Always `Family.NEAR`."""
-        return Family.NEAR
-
-    @property
-    def size(self) -> int:
-        """The number of its columns."""
-        return len(self.context) + len(self.target)
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The names of its columns."""
-        return frozenset((*self.context, *self.target))
 
     @property
     def share(self) -> Fraction:
@@ -142,13 +125,7 @@ class NearConstraint:
         }
 
     def _identity(self) -> tuple[object, ...]:
-        return self.shape, frozenset(self.context), frozenset(self.target), self.exceptions, self.rows
-
-    def __eq__(self, other: object) -> bool:
-        return self._identity() == other._identity() if isinstance(other, NearConstraint) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
+        return *super()._identity(), self.shape, self.exceptions, self.rows
 
     def __str__(self) -> str:
         if self.shape is NearShape.KEY:

@@ -12,7 +12,7 @@ are written in column order where `canonical` made them.
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from holdfast.constraints.columns import Schema
 from holdfast.constraints.denial import DenialConstraint
@@ -30,8 +30,45 @@ class OrderKind(enum.Enum):
     ORDER_COMPATIBLE = "order_compatible"
 
 
+class InContext:
+    """A constraint on some columns, its targets, among rows that agree on its context; the columns are distinct.
+
+    Two of them are equal if the same columns are context and targets, in any order, and all else is equal.
+    """
+
+    context: tuple[str, ...]
+    target: tuple[str, ...]
+
+    def __init__(self, context: Iterable[str], target: Iterable[str]) -> None:
+        object.__setattr__(self, "context", tuple(context))
+        object.__setattr__(self, "target", tuple(target))
+
+    @property
+    def size(self) -> int:
+        """The number of its columns."""
+        return len(self.context) + len(self.target)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of its columns."""
+        return frozenset((*self.context, *self.target))
+
+    def _refuse_twice(self, noun: str) -> None:
+        if len(self.columns) != self.size:
+            raise UsageError(f"{noun} {self}: a column occurs twice")
+
+    def _identity(self) -> tuple[object, ...]:
+        return type(self), frozenset(self.context), frozenset(self.target)
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity() == other._identity() if isinstance(other, InContext) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+
 @dataclass(frozen=True, eq=False)
-class OrderDependency:
+class OrderDependency(InContext):
     """A constant or an order-compatible dependency.
 
     Parameters
@@ -54,21 +91,14 @@ class OrderDependency:
     context: tuple[str, ...]
     target: tuple[str, ...]
     opposite: bool = False
+    family: ClassVar[Family] = Family.ORDER
 
     def __init__(self, context: Iterable[str], target: Iterable[str], *, opposite: bool = False) -> None:
-        object.__setattr__(self, "context", tuple(context))
-        object.__setattr__(self, "target", tuple(target))
+        super().__init__(context, target)
         object.__setattr__(self, "opposite", opposite)
         if len(self.target) not in {1, 2} or (opposite and self.is_constant):
             raise UsageError(f"an order dependency has one target, or two with a direction; given {self.target}")
-        named = [*self.context, *self.target]
-        if len(set(named)) != len(named):
-            raise UsageError(f"order dependency {self}: a column occurs twice")
-
-    @property
-    def family(self) -> Family:
-        """Always `Family.ORDER`."""
-        return Family.ORDER
+        self._refuse_twice("order dependency")
 
     @property
     def is_constant(self) -> bool:
@@ -79,16 +109,6 @@ class OrderDependency:
     def kind(self) -> OrderKind:
         """The form of the dependency."""
         return OrderKind.CONSTANT if self.is_constant else OrderKind.ORDER_COMPATIBLE
-
-    @property
-    def size(self) -> int:
-        """The number of its columns."""
-        return len(self.context) + len(self.target)
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The names of its columns."""
-        return frozenset((*self.context, *self.target))
 
     def as_denial(self) -> DenialConstraint:
         """Return the denial constraint that forbids its splits or swaps."""
@@ -118,14 +138,8 @@ class OrderDependency:
             fields["direction"] = "opposite" if self.opposite else "same"
         return {**fields, "size": self.size}
 
-    def _identity(self) -> tuple[frozenset[str], frozenset[str], bool]:
-        return frozenset(self.context), frozenset(self.target), self.opposite
-
-    def __eq__(self, other: object) -> bool:
-        return self._identity() == other._identity() if isinstance(other, OrderDependency) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
+    def _identity(self) -> tuple[object, ...]:
+        return *super()._identity(), self.opposite
 
     def __str__(self) -> str:
         context = ", ".join(map(quoted, self.context))

@@ -130,13 +130,10 @@ class Rule:
 
     def broken(self, violating_pairs: int | None, violating_rows: int, rows: int) -> bool:
         """Whether the violations exceed a threshold, in a table (or dependent side) of `rows` rows."""
-        if self.max_violating_pairs is None and self.max_violating_rows is None:
-            return bool(violating_pairs or violating_rows)
-        too_many_pairs = self.max_violating_pairs is not None and self.max_violating_pairs.exceeded(
-            violating_pairs or 0, rows * (rows - 1)
-        )
-        too_many_rows = self.max_violating_rows is not None and self.max_violating_rows.exceeded(violating_rows, rows)
-        return too_many_pairs or too_many_rows
+        of_pairs = self.max_violating_pairs, violating_pairs or 0, rows * (rows - 1)
+        limits = (of_pairs, (self.max_violating_rows, violating_rows, rows))
+        exceeded = [limit.exceeded(found, total) for limit, found, total in limits if limit is not None]
+        return any(exceeded) if exceeded else bool(violating_pairs or violating_rows)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"

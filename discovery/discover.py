@@ -6,32 +6,31 @@ Invariant: `discover` is a function of the table's rows, types and space alone.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from holdfast.constraints import Family, PredicateSpace, UsageError, parse_share
 from holdfast.constraints.scores import sound_of
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.explained import Explained
+from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.near.discover import FAMILIES, NearDiscovered, discover_near, shapes_of
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.ranking import Measured, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
 from holdfast.display.constraints import NOUNS, Constraints, Ranked
-from holdfast.display.listing import MOST
 from holdfast.display.texts import counted
 from holdfast.tables import Table, as_table, space_of
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False)
-class Discovered(Sequence[Reported]):
-    """The constraints that hold on a table: a sequence whose items are made on access.
+class Discovered(FoundConstraints[Reported]):
+    """The constraints that hold on a table.
 
     Parameters
     ----------
@@ -45,23 +44,8 @@ class Discovered(Sequence[Reported]):
     constraints: ReportedSet
     explained: Explained
 
-    def __iter__(self) -> Iterator[Reported]:
-        return iter(self.constraints)
-
     def __len__(self) -> int:
         return len(self.constraints)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Reported: ...
-    @overload
-    def __getitem__(self, index: "slice[Any, Any, Any]") -> Constraints[Reported]: ...
-    def __getitem__(self, index: "SupportsIndex | slice[Any, Any, Any]") -> Reported | Constraints[Reported]:
-        if isinstance(index, slice):
-            return Constraints(self.constraints[index], self.table.schema.table)
-        return constraint_of(self.space, self.constraints.masks[index])
-
-    def __repr__(self) -> str:
-        return f"<{self.summary()}>"
 
     def summary(self) -> str:
         """Return the number of constraints of each kind, and the table they hold on."""
@@ -71,23 +55,12 @@ class Discovered(Sequence[Reported]):
         size = f"{counted(self.table.row_count, 'row')}, {counted(len(self.table.schema), 'column')}"
         return f"{self.table.schema.table}: {size}; {found}"
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return all constraints as a data frame. O(constraints)."""
-        return self[:].to_pandas()
-
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the number of constraints of each kind with matplotlib; return the axes."""
         from holdfast.display.plots import bars
 
         counts = {kind.value.replace("_", " "): count for kind, count in self.constraints.counts().items()}
         return bars(counts, "constraints", ax)
-
-    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
-        best = self.top(MOST)
-        return best.sound_ones().bundle(len(self), f"{self.summary()}; {best.sound:,} are sound")
-
-    def _repr_html_(self) -> str:
-        return self._repr_mimebundle_()["text/html"]
 
     def top(self, count: int) -> Ranked[Reported]:
         """Return the constraints that say most (`discovery.ranking`), each with its score: sound ones come first."""
@@ -96,6 +69,12 @@ class Discovered(Sequence[Reported]):
         best = sorted(range(len(scores)), key=lambda place: scores[place].place())[:count]
         scored = ((scores[place], constraint_of(self.space, masks[place])) for place in best)
         return Ranked(scored, self.table.schema.table, sound_of(scores))
+
+    def _at(self, place: int) -> Reported:
+        return constraint_of(self.space, self.constraints.masks[place])
+
+    def _listed(self, some: Iterable[Reported]) -> Constraints[Reported]:
+        return Constraints(some, self.table.schema.table)
 
     def _measured(self) -> Measured:
         """Return what constraints are ranked by."""

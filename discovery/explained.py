@@ -10,11 +10,14 @@ Report = Callable[[str], object]
 
 @dataclass
 class Explained:
-    """The steps of a discovery, and how long each took."""
+    """The steps of a discovery, one after the other, and how long each took."""
 
     plan: str = ""
     steps: list[tuple[str, float]] = field(default_factory=list)
+    _since: float = field(default_factory=time.perf_counter, repr=False)
 
-    def add(self, step: str, started: float) -> None:
-        """Add a step that began at `started`."""
-        self.steps.append((step, time.perf_counter() - started))
+    def add(self, step: str) -> None:
+        """Add a step that ends now, and began where the step before ended."""
+        now = time.perf_counter()
+        self.steps.append((step, now - self._since))
+        self._since = now

@@ -38,10 +38,6 @@ class ReportedSet:
     def __len__(self) -> int:
         return len(self.masks)
 
-    def __getitem__(self, places: slice) -> list[Reported]:
-        """Return the constraints at some positions. O(positions)."""
-        return [constraint_of(self.space, mask) for mask in self.masks[places]]
-
     def __iter__(self) -> Iterator[Reported]:
         for mask in self.masks:
             yield constraint_of(self.space, mask)

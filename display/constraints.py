@@ -8,7 +8,6 @@ from holdfast.constraints.scores import Score
 from holdfast.constraints.sentences import sentence
 from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing, by_count
-from holdfast.display.texts import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,12 +37,7 @@ def kind_of(constraint: Constraint) -> str:
 
 
 class Constraints(Listing[Kept]):
-    """Constraints of one table, or inclusions across tables.
-
-    Parameters
-    ----------
-    constraints : the constraints, in the order in which they are shown.
-    table : the name of their table; inclusions name their tables.
+    """Constraints of one table, or inclusions across tables, which name their tables.
 
     Examples
     --------
@@ -62,15 +56,11 @@ class Constraints(Listing[Kept]):
     headings: ClassVar[Sequence[str]] = ("kind", "constraint")
     dtypes: ClassVar[Mapping[str, str]] = _DTYPES
 
-    def __init__(self, constraints: Iterable[Kept], table: str = "") -> None:
-        super().__init__(constraints)
-        self.table = table
-
     def heading(self, total: int) -> str:
         """Return the number of constraints and the name of their table."""
         families = {constraint.family for constraint in self}
         noun = NOUNS[families.pop()] if len(families) == 1 else ("constraint", "constraints")
-        return f"{counted(total, *noun)}{f' of {self.table}' if self.table else ''}"
+        return self._counted(total, *noun)
 
     def cells(self, item: Kept) -> Sequence[TableCell]:
         """Return kind, words and text."""
@@ -109,14 +99,13 @@ class Ranked(Listing[tuple[Score, Kept]]):
     }
 
     def __init__(self, scored: Iterable[tuple[Score, Kept]], table: str = "", sound: int | None = None) -> None:
-        super().__init__(scored)
-        self.table = table
+        super().__init__(scored, table)
         self.sound = sound
 
     def heading(self, total: int) -> str:
         """Return the number of constraints and the name of their table."""
         sound = "" if self.sound is None else f"; {self.sound:,} of all constraints are sound"
-        return f"{counted(total, 'constraint')}{f' of {self.table}' if self.table else ''}, best first{sound}"
+        return f"{self._counted(total, 'constraint')}, best first{sound}"
 
     def sound_ones(self) -> "Ranked[Kept]":
         """Return the sound constraints; all of them if none is sound, or if that is not known."""

@@ -22,12 +22,21 @@ class Listing(list[Item]):
 
     A subclass defines the noun, the headings of the table, and for each item its cells, its line of text, and its
     record in a data frame.
+
+    Parameters
+    ----------
+    items : the items, in the order in which they are shown.
+    table : the name of the table that they are about; empty if there is no one table.
     """
 
     noun: ClassVar[tuple[str, str]] = ("item", "items")
     headings: ClassVar[Sequence[str]] = ()
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The columns of a data frame, with their types."""
+
+    def __init__(self, items: Iterable[Item] = (), table: str = "") -> None:
+        super().__init__(items)
+        self.table = table
 
     def cells(self, item: Item) -> Sequence[TableCell]:
         """Return an item's cells in a table."""
@@ -44,6 +53,10 @@ class Listing(list[Item]):
     def heading(self, total: int) -> str:
         """Return the heading of a table of `total` items."""
         return counted(total, *self.noun)
+
+    def _counted(self, count: int, *noun: str) -> str:
+        """Return a number of items, and the name of their table."""
+        return f"{counted(count, *noun)}{f' of {self.table}' if self.table else ''}"
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return all items as a data frame, a row per item. O(items)."""

@@ -1,6 +1,6 @@
 """Near constraints and their changes, as a notebook shows them: with the number of exceptions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from holdfast.constraints import NearConstraint
@@ -82,11 +82,6 @@ class NearConstraints(Constraints[NearConstraint]):
 class NearChanges(Listing[OneChange]):
     """The changes of a table's near constraints with a batch.
 
-    Parameters
-    ----------
-    changes : the changes, in the order in which they are shown.
-    table : the name of the table.
-
     Examples
     --------
     >>> import pandas as pd
@@ -107,10 +102,6 @@ class NearChanges(Listing[OneChange]):
         **NearConstraints.dtypes,
         "exceptions_before": "Int64",
     }
-
-    def __init__(self, changes: Iterable[OneChange] = (), table: str = "") -> None:
-        super().__init__(changes)
-        self.table = table
 
     def heading(self, total: int) -> str:
         """Return how many constraints entered and left, and how many have another number of exceptions."""

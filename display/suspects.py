@@ -1,13 +1,12 @@
 """Cells that are probably wrong, as a notebook shows them: the value, the expected value, and what says so."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from holdfast.constraints import NearConstraint, RowImage, Value, json_value
 from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing
-from holdfast.display.texts import counted
 
 
 @dataclass(frozen=True)
@@ -89,13 +88,9 @@ class Suspects(Listing[Suspect]):
         "constraints": "object",
     }
 
-    def __init__(self, suspects: Iterable[Suspect] = (), table: str = "") -> None:
-        super().__init__(suspects)
-        self.table = table
-
     def heading(self, total: int) -> str:
         """Say how many there are, and of which table."""
-        return f"{counted(total, 'suspect cell')}{f' of {self.table}' if self.table else ''}"
+        return self._counted(total, "suspect cell")
 
     def cells(self, item: Suspect) -> Sequence[TableCell]:
         """Return score, row and column, the values, and the constraints."""

@@ -1,6 +1,7 @@
 """Verdicts on rules, as a notebook shows them: the numbers of violations, with some of them as examples."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.constraints import Rule
@@ -14,22 +15,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(frozen=True)
 class RuleVerdict:
     """A rule with the number of its violations.
 
-    Attributes
+    Parameters
     ----------
     rule, rows : the rule, and the number of rows of its table.
     violating_pairs : ordered pairs of distinct rows; None where the rule is not about pairs, or was not counted.
     violating_rows : rows in at least one violation; None where counting stopped at the first violation.
-    missing_values : the number of distinct missing values of an inclusion.
+    missing_values : the number of distinct missing values of an inclusion; None for other rules.
     """
 
     rule: Rule
     rows: int
     violating_pairs: int | None
     violating_rows: int | None
-    missing_values: int | None
+    missing_values: int | None = None
 
     @property
     def holds(self) -> bool:

@@ -63,6 +63,10 @@ class TableIndex:
     rows : the table.
     threads : how many threads work on the trees.
     space : which columns are compared; by default the space of the rows.
+
+    Attributes
+    ----------
+    is_used : whether trees are searched; else comparing with every row is cheaper, and there are no trees.
     """
 
     def __init__(self, rows: RowSet, threads: int = 1, space: PredicateSpace | None = None) -> None:
@@ -73,7 +77,7 @@ class TableIndex:
         self.masks: Words = np.zeros((0, self._space.word_count), np.uint64)
         self._served: dict[Order, _Served] = {}
         self._idle: list[Order] = []
-        self._is_used = True
+        self.is_used = True
         self.effort = np.zeros(2, np.int64)
         self._is_measured = False
         self._measured_at = len(rows)
@@ -91,8 +95,8 @@ class TableIndex:
         By default this decides whether trees are cheaper than comparing with every row.
         """
         self.masks = masks
-        self._is_used = self._pays(len(masks)) if trees is None else trees
-        if not self._is_used:
+        self.is_used = self._pays(len(masks)) if trees is None else trees
+        if not self.is_used:
             self._served, self._idle = {}, []
             return
         self._hold_boxes(turned_boxes(masks, self._space))
@@ -114,11 +118,6 @@ class TableIndex:
                 self._served[order] = self._serve(order, made[order], boxes[members])
             elif not np.array_equal(served.boxes, boxes[members]):
                 self._served[order] = self._serve(order, served.tree, boxes[members])
-
-    @property
-    def is_used(self) -> bool:
-        """Whether trees are searched; else comparing with every row is cheaper, and there are no trees."""
-        return self._is_used
 
     def insert(self, slots: Slots) -> None:
         """Insert rows into every tree. O(log n) for each row and tree."""
@@ -159,13 +158,6 @@ class TableIndex:
         found = [table.entries() for table, _ in probed] or [EvidenceTable(self._space).entries()]
         return np.concatenate([words for words, _ in found]), np.concatenate([pairs for _, pairs in found])
 
-    def check_invariants(self) -> None:
-        """Assert what the class promises. O(n) for each tree."""
-        live = self._live()
-        for served in self._served.values():
-            served.tree.check_invariants(self._rows.codes, self._copies())
-            assert len(served.tree) == len(live)
-
     def _live(self) -> Slots:
         """Return the rows that belong in the trees."""
         return self._rows.live()
@@ -178,7 +170,7 @@ class TableIndex:
         """Whether walking the trees is cheaper than a comparison with every row; in doubt the present way is kept."""
         walk = min(boxes, _MOST_TREES) * _SECONDS_PER_TREE + boxes * _SECONDS_PER_BOX
         scan = len(self._rows) * len(self._space.pairs) * _SECONDS_PER_OUTCOME
-        return walk < scan * (2 if self._is_used else 0.5)
+        return walk < scan * (2 if self.is_used else 0.5)
 
     def _change(self, method: Callable[[ZoneTree, Codes, Slots, Ints, Ints], None], slots: Slots) -> None:
         """Call a method of every tree with rows, in threads where there are enough rows to start threads for."""

@@ -61,39 +61,6 @@ class ZoneTree:
         """Update the weights above rows whose numbers of copies changed. O(log n) each."""
         weigh_kernel(slots, keys, copies, self.nodes)
 
-    def check_invariants(self, codes: Codes, copies: Ints = _NONE) -> None:
-        """Assert the order, the depth, the zones and the weights of the whole tree. O(n)."""
-        seen: list[tuple[int, int]] = []
-        depths = set()
-        tree = self.nodes
-
-        def check(node: int, depth: int) -> None:
-            assert 0 < tree.size[node] < FANOUT or (node == tree.root[0] and tree.size[node] == 0)
-            keys = [(int(tree.key[node, i]), int(tree.first[node, i])) for i in range(tree.size[node])]
-            below = tree.entry[node, : tree.size[node]]
-            assert keys == sorted(keys)
-            if tree.leaf[node]:
-                depths.add(depth)
-                seen.extend(keys)
-                weight = copies[below].sum() if len(copies) else tree.size[node]
-                assert [slot for _, slot in keys] == below.tolist()
-                low, high = codes[below].min(axis=0, initial=2**63 - 1), codes[below].max(axis=0, initial=-(2**63))
-            else:
-                low, high = tree.zone[below, 0].min(axis=0), tree.zone[below, 1].max(axis=0)
-                weight = tree.weight[below].sum()
-                for key, child in zip(keys, below.tolist(), strict=True):
-                    assert key == (tree.key[child, 0], tree.first[child, 0])
-                    check(child, depth + 1)
-            assert tree.weight[node] == weight
-            if tree.size[node]:
-                assert (tree.zone[node, 0] == low).all()
-                assert (tree.zone[node, 1] == high).all()
-
-        check(int(tree.root[0]), 0)
-        assert seen == sorted(seen)
-        assert len(seen) == self._held
-        assert len(depths) == 1
-
     def _grow(self) -> None:
         """Add half as many nodes."""
         more = _empty_tree(self.nodes.zone.shape[2], len(self.nodes.size) // 2 + 4 * DEPTH)

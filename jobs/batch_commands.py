@@ -3,6 +3,7 @@
 Invariant: arguments are checked before anything is read or written.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from holdfast.jobs.files.overwriting import refuse_overwriting
 from holdfast.jobs.terminal import options
 
 if TYPE_CHECKING:
+    from holdfast.jobs.configuration.reading import Configuration
     from holdfast.jobs.files.engines import SparkOptions
     from holdfast.jobs.searches.request import SearchRequest
 
@@ -171,17 +173,10 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     refuse_addresses([source])
     answering = options.Answering(as_json=False, output=given["output"], quiet=given["quiet"])
     refuse_overwriting({"--output": given["output"]}, [source])
-    if isinstance(source, Path) and source.suffix.lower() in {".yaml", ".yml"}:
-        _refuse_reading()
-        from holdfast.jobs.configuration.reading import load
-        from holdfast.jobs.files.overwriting import refuse_overwriting_live
-
-        configuration = load(source)
-        refuse_overwriting_live(given["output"], configuration)
+    configuration = _configuration_among([source], table, given["output"])
+    if configuration is not None:
         exceptions_of_state(configuration, constraint, answering, table=table, threads=given["threads"])
         return
-    if table is not None:
-        raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
     exceptions_of_file(source, constraint, options.read_options(given), answering, threads=given["threads"])
 
 
@@ -230,21 +225,11 @@ def suspects(files: tuple[FileOrAddress, ...], table: str | None, **given: Any) 
         threads=given["threads"],
     )
     answering = _answering(given)
-    configurations = [one for one in files if isinstance(one, Path) and one.suffix.lower() in {".yaml", ".yml"}]
-    if not configurations:
-        if table is not None:
-            raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
+    configuration = _configuration_among(files, table, given["output"])
+    if configuration is None:
         suspects_of_files(files, options.read_options(given), answering, request)
-        return
-    if len(files) > 1:
-        raise click.UsageError(f"{configurations[0]} is a configuration: name it alone.")
-    _refuse_reading()
-    from holdfast.jobs.configuration.reading import load
-    from holdfast.jobs.files.overwriting import refuse_overwriting_live
-
-    configuration = load(configurations[0])
-    refuse_overwriting_live(given["output"], configuration)
-    suspects_of_state(configuration, answering, request, table)
+    else:
+        suspects_of_state(configuration, answering, request, table)
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")
@@ -378,9 +363,24 @@ def _answering(given: dict[str, Any]) -> options.Answering:
     return options.Answering(given["format_"] == "json", given["output"], given["quiet"], given.get("sentences", False))
 
 
-def _refuse_reading() -> None:
-    """Refuse options for reading files: a configuration has its own."""
+def _configuration_among(
+    sources: Sequence[FileOrAddress], table: str | None, output: Path | None
+) -> "Configuration | None":
+    """Return the configuration that is given in place of files, None where files are; refuse the other's options."""
+    named = next((one for one in sources if isinstance(one, Path) and one.suffix.lower() in {".yaml", ".yml"}), None)
+    if named is None:
+        if table is not None:
+            raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
+        return None
+    if len(sources) > 1:
+        raise click.UsageError(f"{named} is a configuration: name it alone.")
     context = click.get_current_context()
     for name in ("strings", "typed_header", "null", "encoding", "delimiter", "limit"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a file: leave it out with a configuration.")
+    from holdfast.jobs.configuration.reading import load
+    from holdfast.jobs.files.overwriting import refuse_overwriting_live
+
+    configuration = load(named)
+    refuse_overwriting_live(output, configuration)
+    return configuration

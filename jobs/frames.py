@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
-from holdfast.discovery.detection.check import Checked, rules_on
-from holdfast.discovery.detection.check import check as check_here
+from holdfast.discovery.detection.check import Checked, check_tables, rules_on
 from holdfast.discovery.discover import Discovered, DiscoverOptions, family_of, near_asked
 from holdfast.discovery.discover import discover as discover_here
 from holdfast.discovery.near.discover import NearDiscovered
@@ -22,7 +21,7 @@ from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.display.suspects import Suspects
 from holdfast.display.verdicts import Verdicts
 from holdfast.jobs.files.engines import NearSearchOptions, OnSpark, work_folder
-from holdfast.tables import ReadOptions
+from holdfast.tables import ReadOptions, as_table
 
 if TYPE_CHECKING:
     from holdfast.discovery.blocks.storage.reading import BlocksOfFile
@@ -180,9 +179,11 @@ def check(
     frames = data if isinstance(data, Mapping) else {name: data}
     of_spark = [is_of_spark(frame) for frame in frames.values()]
     if not any(of_spark):
-        return check_here(
-            data, rules, name=name, exists=exists, examples=examples, texts=texts, options=options, threads=threads
-        )
+        here = {str(called): as_table(one, str(called), options) for called, one in frames.items()}
+        if not isinstance(data, Mapping):  # a file and a `Table` have a name of their own
+            here = {table.schema.table: table for table in here.values()}
+        made = rules_on({called: table.schema for called, table in here.items()}, rules)
+        return check_tables(here, made, exists=exists, examples=examples, texts=texts, threads=threads)
     if not all(of_spark):
         raise UsageError("some tables are Spark data frames, others are not: give all as Spark data frames, or none")
     with _in_blocks(frames, work, lambda _: None) as (engine, tables):

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _SHOWN_CHANGES = 5
 _SHOWN_SUSPECTS = 3
+_COUNTS = ("violating_pairs", "violating_rows", "missing_values", "holds", "broken")
 _UNOBSERVED = RunObserver()
 
 
@@ -294,10 +295,6 @@ def _note_rule(progress: Progress, state: RuleState) -> None:
     fields = {
         "rule": state.rule.name,
         "table": state.rule.table,
-        "violating_pairs": state.violating_pairs,
-        "violating_rows": state.violating_rows,
-        "missing_values": state.missing_values,
-        "holds": state.holds,
-        "broken": state.broken,
+        **{name: getattr(state, name) for name in _COUNTS},
     }
     progress.note(f"  {state}", event="rule", fields=fields)

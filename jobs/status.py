@@ -21,6 +21,9 @@ from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.state_view import StateView
 
 _NEAR = ("near", "near_with_exceptions")
+_COUNTS = ("rows", "constraints", *_NEAR, "suspects", "suspects_found", "suspects_commit", "owed")
+_SINCE = ("lag_seconds", "lag_records", "records", "quarantined", "late", "changed_commit", "changed_at")
+"""Fields of a table's progress, in the order in which they are printed."""
 
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
@@ -59,25 +62,12 @@ def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
     last, failed = view.last_batch(name), view.failed_batch(name)
     return {
         "table": name,
-        "rows": progress.rows,
-        "constraints": progress.constraints,
-        "near": progress.near,
-        "near_with_exceptions": progress.near_with_exceptions,
-        "suspects": progress.suspects,
-        "suspects_found": progress.suspects_found,
-        "suspects_commit": progress.suspects_commit,
-        "owed": progress.owed,
+        **{name: getattr(progress, name) for name in _COUNTS},
         "batch_id": None if last is None else last.batch_id,
         "end_offsets": None if last is None else last.end,
         "last_commit": progress.commit,
         "committed_at": progress.at,
-        "lag_seconds": progress.lag_seconds,
-        "lag_records": progress.lag_records,
-        "records": progress.records,
-        "quarantined": progress.quarantined,
-        "late": progress.late,
-        "changed_commit": progress.changed_commit,
-        "changed_at": progress.changed_at,
+        **{name: getattr(progress, name) for name in _SINCE},
         "failed": None
         if failed is None
         else {"batch_id": failed.position.batch_id, "times": failed.count, "error": failed.error},

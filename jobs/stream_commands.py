@@ -76,14 +76,10 @@ def incidents(conf: Path, last: int, table: str | None, format_: str, output: Pa
     `holdfast run` writes them.
     """
     configuration = _load_beside(output, conf)
-    known = [one.name for one in configuration.settings.tables]
-    if table is not None and table not in known:
-        from holdfast.constraints import UsageError
-        from holdfast.constraints.columns import unknown_name
-
-        raise UsageError(unknown_name(f"{conf} has no table called", table, known))
+    from holdfast.jobs.application.stored_rows import named_tables
     from holdfast.jobs.incidents import show_incidents
 
+    named_tables(configuration, table)  # refuses a table that is not one of them
     show_incidents(configuration, last, table, options.Answering(format_ == "json", output, quiet))
 
 

@@ -121,8 +121,8 @@ class _Answers:
         """Write the suspects, and note the figures of each table."""
         with results_to(self._answering.output) as out:
             for suspects in self._found:
-                lines = _json_lines(suspects) if self._answering.as_json else _text_lines(suspects)
-                out.writelines(map(one_line, lines))
+                json_lines = (json_line(suspect.fields(suspects.table)) for suspect in suspects)
+                out.writelines(map(one_line, json_lines if self._answering.as_json else _text_lines(suspects)))
         for note in self._notes:
             progress.note(note)
 
@@ -142,11 +142,6 @@ def _named(constraints: "Sequence[NearConstraint]") -> str:
     """Return the first constraints, and how many there are besides."""
     more = len(constraints) - _NAMED
     return "; ".join(map(str, constraints[:_NAMED])) + (f"; {more} more" if more > 0 else "")
-
-
-def _json_lines(suspects: "Suspects") -> Iterator[str]:
-    for suspect in suspects:
-        yield json_line(suspect.fields(suspects.table))
 
 
 def _text_lines(suspects: "Suspects") -> Iterator[str]:

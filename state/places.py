@@ -10,8 +10,8 @@ import datetime
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -61,28 +61,22 @@ class Folder:
 
     def put(self, name: str, data: bytes) -> None:
         """Write a file, or replace it."""
-        with self._written(name) as (part, file):
+        with self._written(name) as file:
             file.write(data)
-            _sync(file)
-            part.replace(self._folder / name)
 
     def put_new(self, name: str, data: bytes) -> bool:
         """Write a file unless it exists; return whether it was written."""
-        with self._written(name) as (part, file):
-            file.write(data)
-            _sync(file)
-            try:
-                os.link(part, self._folder / name)
-            except FileExistsError:
-                return False
-            return True
+        try:
+            with self._written(name, os.link) as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        return True
 
     def take(self, name: str, source: Path) -> None:
         """Write a file with the contents of a local one."""
-        with self._written(name) as (part, file), source.open("rb") as given:
+        with self._written(name) as file, source.open("rb") as given:
             shutil.copyfileobj(given, file, _CHUNK)
-            _sync(file)
-            part.replace(self._folder / name)
 
     def get(self, name: str) -> bytes | None:
         """Return the contents of a file; None if it does not exist."""
@@ -123,14 +117,17 @@ class Folder:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
-    def _written(self, name: str) -> Iterator[tuple[Path, Any]]:
-        """Write a file beside its target; the renamed or linked target is synced with its folder."""
+    def _written(self, name: str, place: Callable[[Path, Path], object] = Path.replace) -> Iterator[Any]:
+        """Write a file beside its target, and rename or link it with `place`; file and folder are synced."""
         target = self._folder / name
         make_private(target.parent)
         part = target.with_name(f"{target.name}.{os.getpid()}.part")
         try:
             with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
-                yield part, file
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                place(part, target)
         finally:
             part.unlink(missing_ok=True)
         sync_folder(target.parent)
@@ -190,11 +187,9 @@ class ObjectPlace:
 
     def get(self, name: str) -> bytes | None:
         """Return the contents of a file; None if it does not exist."""
-        with self._asking():
-            try:
-                return bytes(self._obstore.get(self._store, self._prefix + name).bytes())
-            except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
-                return None
+        with self._asking(), suppress(FileNotFoundError, self._obstore.exceptions.NotFoundError):
+            return bytes(self._obstore.get(self._store, self._prefix + name).bytes())
+        return None
 
     def fetch(self, name: str, target: Path) -> bool:
         """Copy a file to a local one; return whether it exists."""
@@ -210,11 +205,9 @@ class ObjectPlace:
 
     def size(self, name: str) -> int | None:
         """Return the size of a file in bytes; None if it does not exist."""
-        with self._asking():
-            try:
-                return int(self._obstore.head(self._store, self._prefix + name)["size"])
-            except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
-                return None
+        with self._asking(), suppress(FileNotFoundError, self._obstore.exceptions.NotFoundError):
+            return int(self._obstore.head(self._store, self._prefix + name)["size"])
+        return None
 
     def names(self) -> list[str]:
         """Return the names of the files and folders directly in the folder, in order. O(names)."""
@@ -299,11 +292,6 @@ def object_place(address: str, options: Mapping[str, str]) -> ObjectPlace:
 def _first_line(error: BaseException) -> str:
     """Return the first line of an error of a store, without the dump of its structures."""
     return str(error).strip().split("\n", 1)[0][:500]
-
-
-def _sync(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

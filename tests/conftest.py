@@ -86,6 +86,7 @@ _ONE_WORKER = {
     "tests/kafka/test_round_trip.py": "broker",
     "tests/kafka/test_run_kafka.py": "broker",
     "tests/dashboard/test_page.py": "browser",
+    "tests/dashboard/test_page_updates.py": "browser",
     "tests/spark/test_demo.py": "demo",
     "tests/unit/test_layout.py": "wheel",
 }

@@ -36,6 +36,7 @@ from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintai
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
+from tests.invariants import check_invariants
 from tests.near_outputs import check_near
 from tests.short_lives import quick_environment
 
@@ -240,7 +241,7 @@ class Application:
             }
             inclusion = InclusionMaintainer.restore(store, None if blocks is None else blocks.values)
             if inclusion is not None:
-                inclusion.check_invariants()
+                check_invariants(inclusion)
         finally:
             store.close()
         for name, rows in tables.items():

@@ -1,6 +1,5 @@
 """Discovery on tables in blocks, as `discover` and `discover_inclusions` on tables in memory."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -34,7 +33,7 @@ from holdfast.tables import related_space
 _RANKED_ON = 1 << 17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DiscoveredInBlocks(Discovered):
     """The constraints that hold on a table in blocks.
 
@@ -164,10 +163,9 @@ def discover_near_blocks(
     """
     shapes = counted_shapes(families)
     explained = Explained("blocks")
-    started = time.perf_counter()
     heaviest = table.heaviest
     columns = np.array(sorted(range(len(table.schema)), key=lambda c: (heaviest[c], c)), np.int64)
-    explained.add("sample", started)
+    explained.add("sample")
     targets = unordered_targets(columns, shapes)
     counts = BlockCounts(table, targets)
     most = allowed(share, table.row_count)
@@ -179,7 +177,7 @@ def discover_near_blocks(
     return NearInBlocks(table.without_rows(), share, max_context, targets, found, explained, counter=counts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InclusionsInBlocks(DiscoveredInclusions):
     """The inclusions among tables in blocks."""
 
@@ -198,8 +196,7 @@ def discover_inclusions_in_blocks(
 ) -> InclusionsInBlocks:
     """Find all unary inclusion dependencies among all columns of tables."""
     explained = Explained()
-    started = time.perf_counter()
     report(f"clustering the values of {len(tables):,} tables")
     clusters = clusters_of(tables, texts=texts)
-    explained.add(f"{len(clusters):,} clusters", started)
+    explained.add(f"{len(clusters):,} clusters")
     return InclusionsInBlocks(Inclusions(clusters), (), explained, tables=tables, texts=texts)

@@ -50,12 +50,7 @@ class InProcess:
     """
 
     def __init__(self, cores: int = 1) -> None:
-        self._cores = cores
-
-    @property
-    def cores(self) -> int:
-        """The number of tasks that plans assume to run at a time."""
-        return self._cores
+        self.cores = cores
 
     def run(
         self,

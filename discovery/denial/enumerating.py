@@ -4,8 +4,6 @@ Invariant: memory is bounded. Too many constraints end in a `UsageError` that sa
 option to set.
 """
 
-import time
-
 import numpy as np
 
 from holdfast.constraints import PredicateSpace, UsageError
@@ -51,7 +49,6 @@ class Enumeration:
 
         The enumeration ends where there are more than `limit`.
         """
-        started = time.perf_counter()
         width = self._space.word_count
         every = np.array(self._space.words(self._space.every), np.uint64)
         chunks = [np.zeros((0, width), np.uint64)]
@@ -70,7 +67,7 @@ class Enumeration:
                 break
         self.tried = search.tried
         step = f"enumerated {count:,} constraints from {len(words):,} evidences"
-        self._explained.add(step if whole else f"{step}, and there are more", started)
+        self._explained.add(step if whole else f"{step}, and there are more")
         return np.concatenate(chunks), whole
 
     def _refuse_beyond_reach(self, search: HittingSetSearch, count: int, limit: float) -> None:

@@ -17,7 +17,6 @@ far and which option to set.
 """
 
 import math
-import time
 
 import numpy as np
 
@@ -54,15 +53,13 @@ def seed_denial(
     max_predicates: int = 4,
     *,
     threads: int = 1,
-    seed: int = 1,
     report: Report = lambda _: None,
 ) -> Seed:
     """Find all maximal boxes with at most `max_predicates` constrained column pairs (0: all)."""
     explained = Explained()
-    started = time.perf_counter()
     codes = pair_codes(table, space)
-    explained.add(f"codes of {codes.rows:,} distinct rows", started)
-    finder = _Finder(codes, space, max_predicates, threads, seed, explained, report)
+    explained.add(f"codes of {codes.rows:,} distinct rows")
+    finder = _Finder(codes, space, max_predicates, threads, explained, report)
     try:
         covers = finder.covers()
     except TooManyEvidences as error:
@@ -86,7 +83,6 @@ class _Finder:
         space: PredicateSpace,
         max_predicates: int,
         threads: int,
-        seed: int,
         explained: Explained,
         report: Report,
     ) -> None:
@@ -94,7 +90,7 @@ class _Finder:
         self._seconds_a_cover = max(codes.rows, 1) * _COSTS.validated
         self.enumeration = Enumeration(space, max_predicates, explained, report)
         self.meaning = Meaning(space)
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng(1)
         self._codes = codes
         self._space = space
         self._threads = threads
@@ -108,20 +104,19 @@ class _Finder:
             compared /= 2
         if self._codes.rows**2 <= RANDOM_PAIRS and compared < _NEGLIGIBLE_SECONDS:
             return self._from_all_pairs()
-        started = time.perf_counter()
         variety = sample_random(self.evidences, self._codes, self._rng)
-        self._explained.add(f"{variety.total:,.0f} evidences expected of all pairs", started)
+        self._explained.add(f"{variety.total:,.0f} evidences expected of all pairs")
         seconds = math.inf
         if variety.total <= most_evidences(self._space, self._threads):
             seconds = compared + _COSTS.keeping(variety.total, self._space)
         covers = None if seconds < _NEGLIGIBLE_SECONDS else self._from_sample(variety, seconds)
         if covers is not None:
             return covers
-        sampled, started = self.evidences, time.perf_counter()
+        sampled = self.evidences
         try:
             return self._from_all_pairs()
         except TooManyEvidences as error:
-            self._explained.add(f"more than {error.held:,} evidences of all pairs: too many to keep", started)
+            self._explained.add(f"more than {error.held:,} evidences of all pairs: too many to keep")
         self.evidences = sampled
         covers = self._from_sample(variety, math.inf)
         assert covers is not None
@@ -130,7 +125,6 @@ class _Finder:
     def _from_all_pairs(self) -> Words:
         """Compare all pairs of rows; every minimal cover of their evidences holds."""
         self._explained.plan = "all pairs"
-        started = time.perf_counter()
         done = 0
 
         def progress(rows: int) -> None:
@@ -139,7 +133,7 @@ class _Finder:
             self._report(f"comparing all pairs: {done:,} of {self._codes.rows:,} rows")
 
         self.evidences = all_evidences(self._codes, self._space, self._threads, progress)
-        self._explained.add(f"{len(self.evidences):,} evidences of all pairs", started)
+        self._explained.add(f"{len(self.evidences):,} evidences of all pairs")
         return self._covers(math.inf)[0]
 
     def _from_sample(self, variety: Variety, all_pairs_seconds: float) -> Words | None:
@@ -149,9 +143,8 @@ class _Finder:
         part may leave far fewer covers; only after a part that holds, the next part is twice as large.
         """
         self._explained.plan = "sample, enumerate, validate"
-        started = time.perf_counter()
         sample_neighbours(self.evidences, self._codes, variety, self._rng, self._report)
-        self._explained.add(f"{len(self.evidences):,} evidences of a sample", started)
+        self._explained.add(f"{len(self.evidences):,} evidences of a sample")
         in_parts = all_pairs_seconds == math.inf
         limit = (_SECONDS_A_PART if in_parts else all_pairs_seconds) / self._seconds_a_cover
         anchors = Anchors(self._codes, self._space, _COSTS, variety)
@@ -159,10 +152,9 @@ class _Finder:
         validation = Validation(self._space, at_once, self._explained, self._report)
         search = ViolationSearch(self._codes, self._space, self._threads)
         while True:
-            started = time.perf_counter()
             covers, whole = self._covers(limit)
             if not whole and not in_parts:
-                self._explained.add("so many constraints: comparing all pairs is cheaper", started)
+                self._explained.add("so many constraints: comparing all pairs is cheaper")
                 return None
             doubtful = covers[self.meaning.satisfiable(covers)]
             if self._anchored(anchors, doubtful):
@@ -170,9 +162,8 @@ class _Finder:
             found = validation.violated(doubtful[anchors.unsettled(doubtful)], search)
             if found:
                 pairs = np.concatenate([violations.pairs for violations in found])
-                started = time.perf_counter()
                 new = both_ways(self.evidences, pairs)
-                self._explained.add(f"{new:,} evidences of {len(pairs):,} violating pairs", started)
+                self._explained.add(f"{new:,} evidences of {len(pairs):,} violating pairs")
             elif whole:
                 return covers
             else:
@@ -182,10 +173,9 @@ class _Finder:
         """Add the evidences of all pairs that agree on equalities of many covers; return whether any is new."""
         before = len(self.evidences)
         while (groups := anchors.choose(covers, len(self.evidences), self.enumeration.tried)) is not None:
-            started = time.perf_counter()
             self._report(f"comparing all pairs of {len(groups.numbers):,} rows that agree on the same equalities")
             self.evidences.add(*group_evidences(self._codes, self._space, groups, self._threads).entries())
-            self._explained.add(f"{len(self.evidences):,} evidences with pairs that agree on {anchors.last}", started)
+            self._explained.add(f"{len(self.evidences):,} evidences with pairs that agree on {anchors.last}")
         return len(self.evidences) > before
 
     def _covers(self, limit: float) -> tuple[Words, bool]:

@@ -3,7 +3,6 @@
 The search knows where the rows are; this module sees its answers only.
 """
 
-import time
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -75,10 +74,9 @@ class Validation:
                 self._postponed = self._postponed[:0]
                 self._budget = min(self._budget * _MORE_COMPARISONS, UNLIMITED)
                 continue
-            started = time.perf_counter()
             broken, undecided, found = self._searched(fresh, search)
             left = f", {len(undecided):,} are undecided" if len(undecided) else ""
-            self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold{left}", started)
+            self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold{left}")
             holding = np.delete(fresh, np.concatenate([broken, undecided]), axis=0)
             self._holding = np.concatenate([self._holding, as_items(holding)])
             self._postponed = np.concatenate([self._postponed, as_items(fresh[undecided])])

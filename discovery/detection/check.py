@@ -8,7 +8,6 @@ Invariant: counts are those of the definition, whatever the number of examples.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from holdfast.discovery.threads import spread
 from holdfast.display.listing import frame
 from holdfast.display.verdicts import RuleVerdict, Verdicts
 from holdfast.display.witness import Witness
-from holdfast.tables import ReadOptions, Table, as_table, table_name
+from holdfast.tables import Table
 from holdfast.tables.arrays import Pairs
 
 if TYPE_CHECKING:
@@ -77,19 +76,9 @@ class Checked(RuleVerdict):
 
     Parameters
     ----------
-    rule : the rule.
-    rows : the number of rows of its table.
-    violating_pairs : ordered pairs of distinct rows; None if the rule is not about pairs, or the first was enough.
-    violating_rows : rows in at least one violation; None where the first violation was enough.
-    missing_values : for an inclusion, the number of distinct missing values.
     examples : some violations.
     """
 
-    rule: Rule
-    rows: int
-    violating_pairs: int | None
-    violating_rows: int | None
-    missing_values: int | None = None
     examples: tuple[Example, ...] = ()
     _listed: Callable[[int], Iterator[Pairs]] = field(default=lambda _: iter(()), repr=False, compare=False)
 
@@ -134,29 +123,6 @@ class Checked(RuleVerdict):
         return f"{self.rule.name}: {self.verdict} ({said})" if said else f"{self.rule.name}: {self.verdict}"
 
 
-def check(
-    data: Any,
-    rules: Sequence[Rule | str] | Rule | str,
-    *,
-    name: str = "table",
-    exists: bool = False,
-    examples: int = 3,
-    texts: bool = False,
-    options: ReadOptions | None = None,
-    threads: int | None = None,
-) -> Verdicts[Checked]:
-    """Count what breaks declared rules on tables in memory, or in files; see `holdfast.check`."""
-    if isinstance(data, Mapping):
-        tables = {str(called): as_table(one, str(called), options) for called, one in data.items()}
-    else:
-        called = table_name(Path(data)) if isinstance(data, str | os.PathLike) else name
-        table = as_table(data, called, options)
-        tables = {table.schema.table: table}
-    schemas = {called: table.schema for called, table in tables.items()}
-    made = rules_on(schemas, rules)
-    return check_tables(tables, made, exists=exists, examples=examples, texts=texts, threads=threads)
-
-
 def rules_on(schemas: Mapping[str, Schema], rules: Sequence[Rule | str] | Rule | str) -> list[Rule]:
     """Return rules, or one rule, on tables; a rule given as text is about the table that has all its columns."""
     given = [rules] if isinstance(rules, Rule | str) else rules
@@ -192,7 +158,7 @@ def check_tables(
     threads: int | None = None,
     report: Callable[[str], object] = lambda _: None,
 ) -> Verdicts[Checked]:
-    """Check declared rules on tables by name, as `check` does; `report` receives the steps."""
+    """Count what breaks declared rules on tables by name; `report` receives the steps."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
     prepared = {
@@ -221,9 +187,6 @@ class _Asked:
     texts: bool
     threads: int
 
-    def first_is_enough(self, rule: Rule) -> bool:
-        return self.exists and rule.max_violating_pairs is None and rule.max_violating_rows is None
-
 
 class _Prepared:
     """The columns and groups of a table, which its rules share."""
@@ -243,7 +206,7 @@ class _Prepared:
 def _pairs_checked(prepared: _Prepared, rule: Rule, form: PairForm, asked: _Asked) -> Checked:
     columns, grouping = prepared.columns, prepared.grouping
     rows = prepared.table.row_count
-    if asked.first_is_enough(rule):
+    if asked.exists and rule.threshold is None:
         first = next(pairs(lists(columns, grouping, form), at_once=1), None)
         if first is None:
             return Checked(rule, rows, 0, 0)

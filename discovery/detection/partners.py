@@ -83,11 +83,6 @@ class PartnerCounts:
                 seconds[number] += took
         return partners, seconds
 
-    def check_invariants(self) -> None:
-        """Assert the invariants of the indexes. O(n) each."""
-        for _, index in self._asked.values():
-            index.check_invariants()
-
     def _among(self, atoms: tuple[Atom, ...]) -> Callable[[Slots], Slots] | None:
         return partial(_chosen, self._rows, atoms) if atoms else None
 

@@ -89,7 +89,8 @@ class Clusters:
         self.missing: Ints = np.zeros((width, width), np.int64)
         """For every two columns how many values of the one are no values of the other."""
         self._sets = Interned()
-        self._count = 0
+        self.count = 0
+        """The number of numbered clusters, some of which may have no values any more."""
         self._starts: Ints = np.zeros(_FEWEST, np.int64)
         self._entries: Ints32 = np.zeros(_FEWEST, np.int32)
         self._occurrences: Ints = np.zeros(_FEWEST, np.int64)
@@ -101,29 +102,24 @@ class Clusters:
         return int(np.count_nonzero(self.values))
 
     @property
-    def count(self) -> int:
-        """The number of numbered clusters, some of which may have no values any more."""
-        return self._count
-
-    @property
     def values(self) -> Ints:
         """The number of values of each cluster."""
-        return self._values[: self._count]
+        return self._values[: self.count]
 
     @property
     def starts(self) -> Ints:
         """Where the entries of each cluster begin, and where the last entries end."""
-        return self._starts[: self._count + 1]
+        return self._starts[: self.count + 1]
 
     @property
     def entries(self) -> Ints32:
         """The columns of all clusters."""
-        return self._entries[: self._starts[self._count]]
+        return self._entries[: self._starts[self.count]]
 
     @property
     def occurrences(self) -> Ints:
         """The flat occurrences of all clusters."""
-        return self._occurrences[: self._starts[self._count]]
+        return self._occurrences[: self._starts[self.count]]
 
     @property
     def nbytes(self) -> int:
@@ -196,9 +192,9 @@ class Clusters:
     def forget_after(self, count: int) -> None:
         """Forget all clusters from number `count` on, which have no values. O(clusters)."""
         assert not self.values[count:].any()
-        if self._count > count:
+        if self.count > count:
             self._sets.forget_after(count)
-            self._count = count
+            self.count = count
 
     def with_any(self, columns: Ints) -> Ints:
         """Return the numbers of the clusters with any of the columns, ascending. O(entries)."""
@@ -241,22 +237,6 @@ class Clusters:
         holds[self._dropped] = holds[:, self._dropped] = False
         return np.asarray(holds)
 
-    def check_invariants(self) -> None:
-        """Assert the invariants, and that `missing` follows from the clusters. O(clusters x C^2)."""
-        numbers = np.arange(self._count)
-        members = self.flags(numbers)
-        assert len(self._sets) == self._count == len({row.tobytes() for row in members})
-        assert (self.numbers(self.bits(numbers)) == numbers).all()
-        assert members.any(axis=1).all()
-        assert (self.values >= 0).all()
-        cluster, column = np.nonzero(members)
-        assert np.array_equal(column, self.entries)
-        assert np.array_equal(self.starts, np.searchsorted(cluster, np.arange(self._count + 1)))
-        assert ((self.occurrences > 0) == (self.values[cluster] > 0)).all()
-        inside = members.astype(np.int64)
-        assert (self.missing == (inside * self.values[:, None]).T @ (1 - inside)).all()
-        assert (self.totals == self.values @ inside).all()
-
     @property
     def _width(self) -> int:
         """The bytes of a set of columns."""
@@ -265,16 +245,16 @@ class Clusters:
     def _append(self, bits: Bits) -> None:
         """Add new clusters without values."""
         cluster, column = np.nonzero(_flags(bits, len(self.columns)))
-        first, count = int(self._starts[self._count]), self._count + len(bits)
+        first, count = int(self._starts[self.count]), self.count + len(bits)
         self._starts = with_room(self._starts, count + 1)
         self._values = with_room(self._values, count)
         self._entries = with_room(self._entries, first + len(column))
         self._occurrences = with_room(self._occurrences, first + len(column))
-        self._starts[self._count + 1 : count + 1] = first + np.searchsorted(cluster, np.arange(1, len(bits) + 1))
-        self._values[self._count : count] = 0
+        self._starts[self.count + 1 : count + 1] = first + np.searchsorted(cluster, np.arange(1, len(bits) + 1))
+        self._values[self.count : count] = 0
         self._entries[first : first + len(column)] = column
         self._occurrences[first : first + len(column)] = 0
-        self._count = count
+        self.count = count
 
     def _places(self, numbers: Ints) -> Ints:
         """Return the positions of the entries of clusters, flat."""

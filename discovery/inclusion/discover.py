@@ -1,33 +1,30 @@
 """Inclusion dependencies among all columns of tables, and the values that near inclusions lack."""
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import Any
 
 import numpy as np
 
 from holdfast.constraints import Family, InclusionDependency, UsageError, Value
 from holdfast.discovery.explained import Explained
+from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues, clustering, column_values, file_values
-from holdfast.display.constraints import NOUNS, Constraints
+from holdfast.display.constraints import NOUNS, Constraints, Ranked
 from holdfast.display.listing import MOST
 from holdfast.display.texts import counted
 from holdfast.tables import ReadOptions, Table, as_table, table_name
 from holdfast.tables.arrays import Ints
 from holdfast.tables.canonical import shown
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 @dataclass(frozen=True, repr=False)
-class DiscoveredInclusions(Sequence[InclusionDependency]):
-    """The inclusions among tables: a sequence whose items are made on access.
+class DiscoveredInclusions(FoundConstraints[InclusionDependency]):
+    """The inclusions among tables.
 
     Parameters
     ----------
@@ -40,26 +37,8 @@ class DiscoveredInclusions(Sequence[InclusionDependency]):
     values: tuple[GroupValues, ...]
     explained: Explained
 
-    def __iter__(self) -> Iterator[InclusionDependency]:
-        return iter(self.constraints)
-
     def __len__(self) -> int:
         return len(self.constraints)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> InclusionDependency: ...
-    @overload
-    def __getitem__(self, index: "slice[Any, Any, Any]") -> Constraints[InclusionDependency]: ...
-    def __getitem__(
-        self, index: "SupportsIndex | slice[Any, Any, Any]"
-    ) -> InclusionDependency | Constraints[InclusionDependency]:
-        if isinstance(index, slice):
-            return Constraints(self.constraints[index])
-        place = range(len(self))[index]
-        return self.constraints[place : place + 1][0]
-
-    def __repr__(self) -> str:
-        return f"<{self.summary()}>"
 
     def summary(self) -> str:
         """Return the number of inclusions, and the tables among which they hold."""
@@ -67,15 +46,18 @@ class DiscoveredInclusions(Sequence[InclusionDependency]):
         tables = counted(len({column.ref.table for column in columns}), "table")
         return f"{tables}, {counted(len(columns), 'column')}; {counted(len(self), *NOUNS[Family.INCLUSION])}"
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return all inclusions as a data frame. O(inclusions)."""
-        return self[:].to_pandas()
-
     def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
         return self[:MOST].bundle(len(self), self.summary())
 
-    def _repr_html_(self) -> str:
-        return self._repr_mimebundle_()["text/html"]
+    def top(self, count: int) -> Ranked[InclusionDependency]:
+        """Return the likeliest foreign keys, best first, each with its score."""
+        return self.constraints.top(count)
+
+    def _at(self, place: int) -> InclusionDependency:
+        return self.constraints[place]
+
+    def _listed(self, some: Iterable[InclusionDependency]) -> Constraints[InclusionDependency]:
+        return Constraints(some)
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
         """Return values of the left column that the right column lacks. O(clusters)."""
@@ -136,19 +118,17 @@ def discover_inclusions(
     explained = Explained()
     columns: list[ColumnValues] = []
     for name, table in named:
-        started = time.perf_counter()
         report(f"the values of {name}")
         if isinstance(table, str | os.PathLike):
             columns += file_values(Path(table), options, texts=texts, warn=warn)
         else:
             columns += column_values(as_table(table, name), texts=texts)
-        explained.add(f"read the values of {name}", started)
-    started = time.perf_counter()
+        explained.add(f"read the values of {name}")
     report(f"clustering the values of {len(columns):,} columns")
     clusters, parts = clustering(columns)
     values = tuple(parts)
     total = sum(len(part.values) for part in values)
-    explained.add(f"{len(clusters):,} clusters of {total:,} values", started)
+    explained.add(f"{len(clusters):,} clusters of {total:,} values")
     return DiscoveredInclusions(Inclusions(clusters), values, explained)
 
 

@@ -54,14 +54,12 @@ class Inclusions:
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def __getitem__(self, places: slice) -> list[InclusionDependency]:
-        """Return the inclusions at some positions. O(positions)."""
-        return [self.dependency(a, b) for a, b in self._pairs[places].tolist()]
+    def __getitem__(self, place: int) -> InclusionDependency:
+        """Return an inclusion, in the order of their columns."""
+        return self.dependency(*self._pairs[place].tolist())
 
     def __iter__(self) -> Iterator[InclusionDependency]:
-        """Yield the inclusions in the order of their columns."""
-        for a, b in self._pairs.tolist():
-            yield self.dependency(a, b)
+        return (self.dependency(a, b) for a, b in self._pairs.tolist())
 
     def dependency(self, dependent: int, referenced: int) -> InclusionDependency:
         """Return an inclusion between two columns by their numbers."""

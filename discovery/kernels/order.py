@@ -78,13 +78,6 @@ def in_order_kernel(order: Rows, group: DenseCodes, ends: Ints, out: Rows) -> No
 
 
 @njit(cache=True, nogil=True)
-def forget_kernel(rows: Rows, group: DenseCodes) -> None:
-    """Remove the group numbers of rows."""
-    for i in range(len(rows)):
-        group[rows[i]] = _NONE
-
-
-@njit(cache=True, nogil=True)
 def sort_groups_kernel(rows: Rows, starts: Ints, a: DenseCodes, out: Rows) -> None:
     """Write the rows of each group sorted by `a`. O(m log m); fast where groups are small."""
     for g in range(len(starts) - 1):

@@ -3,17 +3,16 @@
 Invariant: the result is a function of the table's rows and types, the share, the bound and the families alone.
 """
 
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.constraints.scores import sound_of
 from holdfast.discovery.explained import Explained
+from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.near.counting import Counter, by_candidate, by_context
 from holdfast.discovery.near.lattice import NearMember, NearSet, allowed, counting, near_set
 from holdfast.discovery.near.ranking import NearScores, needed, swapping
@@ -26,16 +25,11 @@ from holdfast.discovery.near.where import concentrations
 from holdfast.discovery.threads import cut
 from holdfast.display.concentrations import Concentrations
 from holdfast.display.constraints import Ranked
-from holdfast.display.listing import MOST
 from holdfast.display.near import NearConstraints
 from holdfast.display.suspects import Suspect, Suspects
 from holdfast.display.texts import counted
 from holdfast.indexes.threads import mapped
 from holdfast.tables import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 FAMILIES = {
     "key": frozenset({NearShape.KEY}),
@@ -46,8 +40,8 @@ FAMILIES = {
 
 
 @dataclass(frozen=True, repr=False)
-class NearDiscovered(Sequence[NearConstraint]):
-    """The near constraints of a table: a sequence, fewest columns first.
+class NearDiscovered(FoundConstraints[NearConstraint]):
+    """The near constraints of a table, fewest columns first.
 
     Parameters
     ----------
@@ -64,23 +58,8 @@ class NearDiscovered(Sequence[NearConstraint]):
     found: NearSet
     explained: Explained
 
-    def __iter__(self) -> Iterator[NearConstraint]:
-        return map(self.constraint, self.found.members)
-
     def __len__(self) -> int:
         return len(self.found.members)
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> NearConstraint: ...
-    @overload
-    def __getitem__(self, index: "slice[Any, Any, Any]") -> NearConstraints: ...
-    def __getitem__(self, index: "SupportsIndex | slice[Any, Any, Any]") -> NearConstraint | NearConstraints:
-        if isinstance(index, slice):
-            return NearConstraints(map(self.constraint, self.found.members[index]), self.table.schema.table)
-        return self.constraint(self.found.members[index])
-
-    def __repr__(self) -> str:
-        return f"<{self.summary()}>"
 
     def constraint(self, member: NearMember) -> NearConstraint:
         """Return a member of the near set as a constraint on named columns."""
@@ -107,21 +86,6 @@ class NearDiscovered(Sequence[NearConstraint]):
         size = f"{counted(self.table.row_count, 'row')}, {counted(len(self.table.schema), 'column')}"
         return f"{self.table.schema.table}: {size}; {found} with at most {counted(self.found.most, 'exception')}"
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """Return all constraints as a data frame. O(constraints)."""
-        return self[:].to_pandas()
-
-    def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the number of constraints of each shape with matplotlib; return the axes."""
-        return self[:].plot(ax)
-
-    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
-        best = self.top(MOST)
-        return best.sound_ones().bundle(len(self), f"{self.summary()}; {best.sound:,} are sound")
-
-    def _repr_html_(self) -> str:
-        return self._repr_mimebundle_()["text/html"]
-
     def top(self, count: int) -> Ranked[NearConstraint]:
         """Return the constraints that say most (`near.ranking`), each with its score: sound ones come first.
 
@@ -131,6 +95,12 @@ class NearDiscovered(Sequence[NearConstraint]):
         every.sort(key=lambda scored: scored[0].place())
         best = ((score, self.constraint(member)) for score, member in every[:count])
         return Ranked(best, self.table.schema.table, sound_of([score for score, _ in every]))
+
+    def _at(self, place: int) -> NearConstraint:
+        return self.constraint(self.found.members[place])
+
+    def _listed(self, some: Iterable[NearConstraint]) -> NearConstraints:
+        return NearConstraints(some, self.table.schema.table)
 
     @property
     @abstractmethod
@@ -225,11 +195,10 @@ def discover_near(
     """
     shapes = shapes_of(families)
     explained = Explained()
-    started = time.perf_counter()
     report("numbering values")
     ordered = not shapes.isdisjoint(FAMILIES["od"])
     rows = NearRows.of(table, table.schema.names, ordered=ordered, threads=threads)
-    explained.add(f"codes of {rows.count:,} rows", started)
+    explained.add(f"codes of {rows.count:,} rows")
     targets = NearTargets(rows, shapes)
     count = counting(rows, targets, threads=threads)
     found = near_set(targets, allowed(share, rows.count), max_context, count, explained=explained, report=report)

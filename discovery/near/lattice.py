@@ -15,7 +15,6 @@ Invariant: the near set and the contexts of the border are functions of rows, sh
 border are exact, or lower bounds that exceed `enough`.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -136,7 +135,6 @@ def near_set(
     last = _Level({}, {})
     size = 0
     while candidates:
-        started = time.perf_counter()
         tasks = [(context, targets.numbers(bits)) for context, bits in sorted(candidates.items())]
         several, near = sum(len(numbers) for _, numbers in tasks), len(found.members)
         report(f"counting {several:,} candidates in {len(tasks):,} contexts of {size} columns")
@@ -144,9 +142,7 @@ def near_set(
         found.border.extend(_maximal(last, level, targets))
         found.counted += several
         near = len(found.members) - near
-        explained.add(
-            f"{several:,} candidates in {len(tasks):,} contexts of {size} columns: {near:,} are near", started
-        )
+        explained.add(f"{several:,} candidates in {len(tasks):,} contexts of {size} columns: {near:,} are near")
         last, size = level, size + 1
         candidates = {} if size > max_context > 0 else _candidates(level, touching, targets, found)
     found.border.extend(_maximal(last, _Level({}, {}), targets))

@@ -163,15 +163,6 @@ class Contexts:
         self._stale.update(t for t, (one, other) in enumerate(zip(sets, self.sets, strict=True)) if one is not other)
         self.edges, self.proofs, self.sets, self.proven = list(edges), list(proofs), list(sets), list(proven)
 
-    def check_invariants(self) -> None:
-        """Assert that no edge of a target contains another, and that contexts are minimal. O(edges^2)."""
-        for edges, sets in zip(self.edges, self.sets, strict=True):
-            for one in (edges, sets):
-                inside = ~(one[:, None] & ~one[None]).any(axis=2)
-                assert np.count_nonzero(inside) == len(one)
-            if len(edges):
-                assert (sets[:, None] & edges[None]).any(axis=2).all()
-
     def _come(self, words: Words, numbers: Ints, targets: Sequence[int]) -> list[int]:
         """Add evidences that change targets, and return these targets.
 

@@ -18,21 +18,20 @@ from threading import Event
 import numpy as np
 
 from holdfast.discovery.kernels.evidence import PairCodes
-from holdfast.discovery.kernels.near import ContextGroups
+from holdfast.discovery.kernels.near import ContextGroups, refine_kernel
 from holdfast.discovery.kernels.order import (
-    forget_kernel,
     group_numbers_kernel,
     in_order_kernel,
     sort_groups_kernel,
     split_kernel,
     swap_kernel,
 )
-from holdfast.discovery.kernels.partitions import refine_same_kernel
 from holdfast.discovery.order.targets import Targets
 from holdfast.discovery.threads import cut, shared_prefix, spread
 from holdfast.tables.arrays import Ints, Rows, Words
 
 _SORTED_BY_GROUPS = 8
+_NO_GROUP = -1
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,8 @@ class _Walk:
         self._stopped = stopped
         rows = search.codes.rows
         size = max(search._distinct, default=1)
-        self._sizes, self._weights = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        self._alone = np.ones(rows, np.int64)
-        self._group = np.full(rows, -1, np.int32)
+        self._sizes = np.zeros(size, np.int64)
+        self._group = np.full(rows, _NO_GROUP, np.int32)
         self._out = np.zeros((limit, 2), np.int64)
 
     def walk(self, tasks: Sequence[_Task]) -> Ints:
@@ -129,9 +127,7 @@ class _Walk:
         out = np.empty(len(partition.rows), np.int32)
         ends = np.empty(len(partition.rows) + 1, np.int64)
         codes = self._search.codes.left[column]
-        groups, kept = refine_same_kernel(
-            partition.rows, partition.starts, codes, self._alone, self._sizes, self._weights, out, ends
-        )
+        groups, kept = refine_kernel(*partition, codes, self._sizes, out, ends)
         return ContextGroups(out[:kept].copy(), ends[: groups + 1].copy())
 
     def _searched(self, partition: ContextGroups, members: Ints) -> Iterator[Ints]:
@@ -163,5 +159,5 @@ class _Walk:
             return out
         group_numbers_kernel(rows, starts, self._group)
         in_order_kernel(self._search._order(column), self._group, starts[:-1].copy(), out)
-        forget_kernel(rows, self._group)
+        self._group[rows] = _NO_GROUP
         return out

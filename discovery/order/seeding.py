@@ -11,7 +11,6 @@ are the complete set, and E with its witness pairs is a certificate. Which pairs
 never the dependencies.
 """
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,20 +44,17 @@ def seed_order(
     max_context: int = 3,
     *,
     threads: int = 1,
-    seed: int = 1,
     report: Report = lambda _: None,
 ) -> Seed:
     """Find all order dependencies with at most `max_context` columns in the context (0: all)."""
     explained = Explained()
-    started = time.perf_counter()
     codes = pair_codes(table, space)
-    explained.add(f"codes of {codes.rows:,} distinct rows", started)
+    explained.add(f"codes of {codes.rows:,} distinct rows")
     finder = OrderFinder(space, max_context, threads, explained, report)
-    started = time.perf_counter()
-    evidences, rng = EvidenceSet(codes, space), np.random.default_rng(seed)
+    evidences, rng = EvidenceSet(codes, space), np.random.default_rng(1)
     variety = sample_random(evidences, codes, rng)
     sample_neighbours(evidences, codes, variety, rng, report)
-    explained.add(f"{len(evidences):,} evidences of a sample", started)
+    explained.add(f"{len(evidences):,} evidences of a sample")
     finder.take(*evidences.entries())
     search = OrderSearch(codes, finder.contexts.targets, threads)
 
@@ -104,18 +100,16 @@ class OrderFinder:
             lowest = np.flatnonzero(levels == levels.min())
             targets, places, sets = targets[lowest], places[lowest], sets[lowest]
             columns = int(np.bitwise_count(sets[0]).sum())
-            started = time.perf_counter()
             self._report(f"validating {len(targets):,} dependencies with about {columns} columns in the context")
             which, words, pairs = broken(targets, sets)
             contexts.prove(np.delete(targets, which), np.delete(places, which))
             step = f"validated {len(targets):,} dependencies with about {columns} columns in the context"
-            self._explained.add(f"{step}: {len(which):,} do not hold", started)
+            self._explained.add(f"{step}: {len(which):,} do not hold")
             if len(words):
                 self.take(words, pairs)
 
     def take(self, words: "Words", pairs: "Ints") -> None:
         """Add evidences of live pairs."""
-        started = time.perf_counter()
         words, pairs = one_way(self._space, words, pairs)
         _, first = np.unique(words, axis=0, return_index=True)
         words, pairs = words[first], pairs[first]
@@ -129,7 +123,7 @@ class OrderFinder:
         before = len(self._words)
         touched = self.contexts.add(words, enter)
         step = f"{len(self._words) - before:,} of {len(words):,} evidences change {len(touched):,} targets"
-        self._explained.add(f"{step}: {len(self.contexts):,} contexts", started)
+        self._explained.add(f"{step}: {len(self.contexts):,} contexts")
 
     def seed(self, rows_of: "Callable[[Ints], Ints]") -> Seed:
         """Return the dependencies that hold and their certificate; `rows_of` converts pairs to rows of the table."""

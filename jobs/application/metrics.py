@@ -47,19 +47,18 @@ class Figures(Collector):
     Parameters
     ----------
     application : the name of the pipeline.
+
+    Attributes
+    ----------
+    is_well : returns whether neither a batch nor the publisher has failed.
     """
 
     def __init__(self, application: str) -> None:
         self._application = application
         self._followed: RunParts | None = None
-        self._is_well: Callable[[], bool] = lambda: True
+        self.is_well: Callable[[], bool] = lambda: True
         self._held: dict[str, dict[Family, int]] = {}
         self._steps: dict[tuple[str, str], tuple[list[int], float]] = {}
-
-    @property
-    def is_well(self) -> bool:
-        """Whether neither a batch nor the publisher has failed."""
-        return self._is_well()
 
     def follow(self, followed: RunParts | None) -> None:
         """Read figures from the parts of a run from now on; None ends this."""
@@ -69,7 +68,7 @@ class Figures(Collector):
 
     def watch(self, is_well: Callable[[], bool]) -> None:
         """Report the health of the run by this function from now on."""
-        self._is_well = is_well
+        self.is_well = is_well
 
     def done(self, done: "Done") -> None:
         """Add a committed batch to the histograms. O(steps)."""
@@ -234,7 +233,7 @@ def _application(figures: Figures, registry: CollectorRegistry) -> Starlette:
     """Return the application: the figures of a registry, and the health of the run."""
 
     async def health(_: Request) -> Response:
-        well = figures.is_well
+        well = figures.is_well()
         return _plain(200 if well else 503, "ok\n" if well else "a batch failed\n")
 
     async def nothing(_: Request, __: Exception) -> Response:

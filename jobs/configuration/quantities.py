@@ -10,6 +10,7 @@ Invariant: a value of these types does not depend on the working folder.
 import datetime
 import os.path
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -176,18 +177,16 @@ def _place(value: Any, info: ValidationInfo) -> str:
     return os.path.normpath(Path(folder) / text if folder is not None else text)
 
 
-def _local_place(value: Any, info: ValidationInfo) -> str:
-    place = _place(value, info)
-    if is_remote(place):
-        raise ValueError("expected a path on this machine: this is an embedded store, only its backup can be elsewhere")
-    return place
+def _local(why: str) -> Callable[[Any, ValidationInfo], str]:
+    """Return the reader of a path of this machine; `why` follows the refusal of an address."""
 
+    def local(value: Any, info: ValidationInfo) -> str:
+        place = _place(value, info)
+        if is_remote(place):
+            raise ValueError(f"expected a path on this machine: {why}")
+        return place
 
-def _local_file(value: Any, info: ValidationInfo) -> str:
-    place = _place(value, info)
-    if is_remote(place):
-        raise ValueError("expected a path on this machine: the file is kept with the configuration")
-    return place
+    return local
 
 
 def contains(outer: str, inner: str) -> bool:
@@ -218,5 +217,5 @@ Size = Annotated[int, BeforeValidator(_size)]
 Share = Annotated[float, BeforeValidator(_share)]
 Limit = Annotated[Threshold, BeforeValidator(_threshold)]
 StoragePlace = Annotated[str, BeforeValidator(_place)]
-LocalPlace = Annotated[str, BeforeValidator(_local_place)]
-LocalFile = Annotated[str, BeforeValidator(_local_file)]
+LocalPlace = Annotated[str, BeforeValidator(_local("this is an embedded store, only its backup can be elsewhere"))]
+LocalFile = Annotated[str, BeforeValidator(_local("the file is kept with the configuration"))]

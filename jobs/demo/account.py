@@ -24,8 +24,8 @@ from holdfast.constraints import (
     Schema,
     near_form,
 )
-from holdfast.constraints.operators import Operator
 from holdfast.constraints.sentences import sentence
+from holdfast.display.incidents import short_text
 from holdfast.display.texts import columns, counted
 from holdfast.streaming.sinks.shapes import SHAPES
 
@@ -210,7 +210,7 @@ class Account:
     def _say(self, sign: str, constraint: DenialConstraint) -> None:
         """Print a constraint as a rule, and in plain words."""
         style = {"+ ": "green", "- ": "red"}.get(sign, "")
-        rule, words = short(constraint), sentence(constraint)
+        rule, words = short_text(str(constraint)), sentence(constraint)
         if len(rule) + 2 <= _WIDTH:
             self._console.print(f"   {sign}{rule.ljust(_WIDTH - len(sign))}{words}", style=style)
         else:
@@ -234,24 +234,6 @@ class Account:
             return
         for line in columns([headings, *rows]):
             self._console.print(f"{' ' * indent}{line}".rstrip())
-
-
-def short(constraint: DenialConstraint) -> str:
-    """Return a constraint in the form of a declared rule.
-
-    >>> from holdfast.constraints import parse_denial
-    >>> short(parse_denial("not(t.AreaCode = s.AreaCode and t.Phone = s.Phone)"))
-    'key(AreaCode, Phone)'
-    >>> short(parse_denial("not(t.State = s.State and t.Salary = s.Salary and t.Rate != s.Rate)"))
-    'State, Salary -> Rate'
-    """
-    names = [p.left for p in constraint.predicates]
-    if constraint.kind is DenialKind.KEY:
-        return f"key({', '.join(names)})"
-    if constraint.kind is DenialKind.FUNCTIONAL_DEPENDENCY:
-        fixed = next(p.left for p in constraint.predicates if p.operator is Operator.UNEQUAL)
-        return f"{', '.join(name for name in names if name != fixed)} -> {fixed}"
-    return str(constraint)
 
 
 def _witness_text(witness: str | None) -> str:

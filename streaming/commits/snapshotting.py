@@ -5,7 +5,6 @@ Invariant: there is one snapshot at a time; its error is raised after the next c
 
 import shutil
 import time
-from collections.abc import Callable
 from threading import Thread
 
 from holdfast.state.commits import Commits
@@ -21,23 +20,14 @@ class Snapshotter:
     store, commits : the store to copy, and its commits.
     snapshots : the snapshots in the backup.
     every : the seconds between two snapshots.
-    now : the clock, in seconds.
     """
 
-    def __init__(
-        self,
-        store: RocksStore,
-        commits: Commits,
-        snapshots: Snapshots,
-        every: float,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: RocksStore, commits: Commits, snapshots: Snapshots, every: float) -> None:
         self._store = store
         self._commits = commits
         self._snapshots = snapshots
         self._every = every
-        self._now = now
-        self._at = now()
+        self._at = time.monotonic()
         self._thread: Thread | None = None
         self._failed: BaseException | None = None
         self._brought: float | None = None
@@ -45,7 +35,7 @@ class Snapshotter:
     @property
     def age(self) -> float | None:
         """The seconds since the start of the last snapshot that this process completed."""
-        return None if self._brought is None else self._now() - self._brought
+        return None if self._brought is None else time.monotonic() - self._brought
 
     def first(self) -> None:
         """Take a snapshot now, unless the backup has one that the log continues."""
@@ -57,7 +47,7 @@ class Snapshotter:
     def maybe(self) -> None:
         """Begin a snapshot if it is time, between two commits; raise the error of the last one."""
         self._check()
-        if self._now() - self._at >= self._every and (self._thread is None or not self._thread.is_alive()):
+        if time.monotonic() - self._at >= self._every and (self._thread is None or not self._thread.is_alive()):
             self._begin()
 
     def close(self) -> None:
@@ -67,7 +57,7 @@ class Snapshotter:
         self._check()
 
     def _begin(self) -> None:
-        self._at = began = self._now()
+        self._at = began = time.monotonic()
         linked, identity, commit = self._store.linked(), self._commits.identity, self._commits.last
         base = self._commits.base
 

@@ -64,7 +64,7 @@ class KeyVersions(TablePart):
     def latest(self, table: Table) -> NDArray[np.int64]:
         """Return the last known sequence of each row's key; the least number if none is known."""
         nothing = np.zeros(table.row_count, np.int64)
-        self._asked, _ = self._rows.encode(versions_table(self._schema, table, nothing))
+        self._asked, _ = self._rows.encode(versions_table(self._schema, nothing, table))
         slots = self._rows.slots_with_key(self._asked)
         found = np.where(slots >= 0, self._rows.codes[slots, -2], _LEAST)
         return np.where(found == _LEAST, _LEAST - 1, found)  # less than any sequence, also of a new key
@@ -94,10 +94,6 @@ class KeyVersions(TablePart):
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything."""
         return self.holding.save(prefix, everything=everything)
-
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n)."""
-        self._rows.check_invariants()
 
     def _replace(self, codes: NDArray[np.int64]) -> None:
         slots = self._rows.slots_with_key(codes)
@@ -129,16 +125,13 @@ def first_versions(whole: WholeTable, key: Sequence[str], sequence: str | None) 
     schema = schema_of_versions(whole.schema, key)
     if sequence is None:
         return whole.nothing(schema)
-    return whole.made_anew(schema, partial(_versions_of, schema, sequence))
+    return whole.made_anew(schema, partial(versions_table, schema, sequence))
 
 
-def _versions_of(schema: Schema, sequence: str, rows: Table) -> Table:
-    return versions_table(schema, rows, rows[sequence].keys)
-
-
-def versions_table(schema: Schema, rows: Table, sequence: NDArray[np.int64]) -> Table:
-    """Return the versions of the keys of rows."""
+def versions_table(schema: Schema, sequence: str | NDArray[np.int64], rows: Table) -> Table:
+    """Return the versions of the keys of rows; `sequence` has the versions, or is the name of their column."""
     columns = [rows[column.name] for column in schema.columns[:-2]]
-    numbers = np.maximum(sequence, _LEAST), np.zeros(rows.row_count, np.int64)
+    given = rows[sequence].keys if isinstance(sequence, str) else sequence
+    numbers = np.maximum(given, _LEAST), np.zeros(rows.row_count, np.int64)
     extra = [EncodedColumn(c, values, None) for c, values in zip(schema.columns[-2:], numbers, strict=True)]
     return Table(schema, (*columns, *extra), rows.row_count, locate=rows.locate)

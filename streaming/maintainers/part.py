@@ -39,7 +39,3 @@ class TablePart(ABC):
     @abstractmethod
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything, in batches of bounded size."""
-
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert the invariants. May be exponential in the columns."""

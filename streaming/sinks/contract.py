@@ -57,10 +57,6 @@ class Retention:
         """
         return self.log if shape.change_feed else min(self.log, _PLAIN_LOG)
 
-    def hours_of_log(self, shape: Shape) -> int:
-        """Return `of_log` in whole hours, as VACUUM takes it."""
-        return -(-self.of_log(shape) // datetime.timedelta(hours=1))
-
     def oldest_day(self, shape: Shape, now: datetime.datetime) -> datetime.date | None:
         """Return the first day whose rows stay; None if all stay. Rows are deleted by whole days, so that files are."""
         if self.rows is None or shape.aged_by is None:
@@ -248,7 +244,7 @@ class OutputTable(ABC):
                 self._upkeep(self._delete, f"{self.shape.aged_by} < '{day}'")
             self._upkeep(self._join, LARGE_FILES)
             self._tidied = now.date()
-        self._upkeep(self._vacuum, self._retention.hours_of_log(self.shape))
+        self._upkeep(self._vacuum, -(-self._retention.of_log(self.shape) // datetime.timedelta(hours=1)))
 
     def _evolve(self) -> None:
         """Add the columns that a later version added, and the settings that were changed."""

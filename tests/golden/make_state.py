@@ -70,7 +70,7 @@ def made(folder: Path) -> dict[str, Any]:
     commits = Commits(store, "golden")
     keyed = Maintainer.seed(table_of("keyed", rows["keyed"]), key=["k"], max_predicates=3, near="30%", threads=1)
     first = table_of("keyed", rows["keyed"])
-    keyed.remember(known=WholeInMemory(versions_table(schema_of_versions(first.schema, ["k"]), first, np.arange(12))))
+    keyed.remember(known=WholeInMemory(versions_table(schema_of_versions(first.schema, ["k"]), np.arange(12), first)))
     keyless = Maintainer.seed(table_of("keyless", rows["keyless"]), max_predicates=2, threads=1)
     tables = seed(commits, [SeededTable(m, TableRecord(known=list(KINDS))) for m in (keyed, keyless)])
     commits.logged(1)

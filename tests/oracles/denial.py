@@ -29,9 +29,7 @@ Readings taken where the definition leaves room:
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -40,7 +38,7 @@ from operator import or_ as operator_or
 from typing import TYPE_CHECKING, TypeAlias
 
 from tests.oracles.remembering import remembered
-from tests.oracles.values import canonical, outcome
+from tests.oracles.values import canonical, constraint_id, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -430,12 +428,6 @@ def kind(box: Box, space: Space, columns: Sequence[Column]) -> str:
     if "!=" not in names:
         return "key"
     return "constant" if names == ["!="] else "functional_dependency"
-
-
-def constraint_id(family: str, table: str, constraint: str) -> str:
-    """Return the SHA-256 of the compact JSON of family, table and text."""
-    line = json.dumps([family, table, constraint], ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(line.encode()).hexdigest()
 
 
 def json_fields(box: Box, space: Space, columns: Sequence[Column], table: str) -> dict[str, object]:

@@ -20,8 +20,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from tests.oracles.denial import constraint_id, quoted
-from tests.oracles.values import Column, Table, same
+from tests.oracles.denial import quoted
+from tests.oracles.values import Column, Table, constraint_id, same
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tests.oracles.denial import constraint_id, quoted
+from tests.oracles.denial import quoted
 from tests.oracles.remembering import remembered
-from tests.oracles.values import compare
+from tests.oracles.values import compare, constraint_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

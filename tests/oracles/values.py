@@ -20,6 +20,8 @@ Readings taken where the definition leaves room:
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -283,3 +285,9 @@ _PARSERS: dict[str, Callable[[str], Value]] = {
     "boolean": _parse_boolean,
     "string": str,
 }
+
+
+def constraint_id(family: str, table: str, constraint: str) -> str:
+    """Return the SHA-256 of the compact JSON of family, table and text."""
+    line = json.dumps([family, table, constraint], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(line.encode()).hexdigest()

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.values import Row
+from tests.properties.maintained_tables import Setting, setting_and_seed, tiny_pieces
 from tests.properties.test_block_laws import BlockLaw, tiny_blocks
 from tests.properties.test_evolving import check_evolving
-from tests.properties.test_maintainer_laws import Setting, setting_and_seed, tiny_pieces
 
 __all__ = ["tiny_blocks", "tiny_pieces"]
 

@@ -20,7 +20,8 @@ from holdfast.streaming.maintainers.holdings import residents
 from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from tests.oracles.values import Row
-from tests.properties.test_maintainer_laws import Histories, Law, tiny_pieces
+from tests.properties.maintained_tables import Law, tiny_pieces
+from tests.properties.test_maintainer_laws import Histories
 
 __all__ = ["tiny_pieces"]
 

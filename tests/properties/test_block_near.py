@@ -40,6 +40,7 @@ from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.near import counting_blocks, maintainer
 from holdfast.tables import Table, from_arrow
 from tests.executors import Apart
+from tests.invariants import check_invariants
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
 from tests.properties.monitored import Interrupted, interrupted, kinds, table_like
@@ -188,7 +189,7 @@ def test_a_table_in_blocks_is_followed_as_one_in_memory(
                 ours.committed()
                 ours = Maintainer.restore(_saved(ours), 0, 1, (), BlockPlace(Apart(2), storage).restored)
                 theirs = Maintainer.restore(_saved(theirs), threads=1)
-            ours.check_invariants()
+            check_invariants(ours)
             _what_is_shown_is_an_exception(ours, table_like(like, current))
         expected = discover_near(table_like(like, current), share, bound, families=("key", "fd"))
         assert list(ours.near) == list(expected)
@@ -210,7 +211,7 @@ def _fail(maintained: Maintainer, records: Records) -> None:
         with pytest.raises(Interrupted):
             maintained.apply_records(records)
     assert list(maintained.near) == before
-    maintained.check_invariants()
+    check_invariants(maintained)
 
 
 def _saved(maintained: Maintainer) -> MemoryStore:

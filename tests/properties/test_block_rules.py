@@ -41,6 +41,7 @@ from holdfast.streaming.maintainers.rules import counting_blocks, watches
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.tables import Table, from_arrow
 from tests.executors import Apart
+from tests.invariants import check_invariants
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
 from tests.properties.monitored import Both, Interrupted, Shown, declared, interrupted, kinds, table_like
@@ -245,7 +246,7 @@ def test_rules_over_blocks_are_those_of_one_machine(
                 pair.recount()
             if data.draw(st.booleans()):
                 pair.begin_anew()
-            pair.ours.check_invariants()
+            check_invariants(pair.ours)
 
 
 class _Pair:
@@ -365,7 +366,7 @@ def test_what_examples_show_is_saved_with_rules() -> None:
         (before,), (after,) = second.rules, third.rules
         assert before.examples
         assert after.examples == before.examples
-        third.check_invariants()
+        check_invariants(third)
 
 
 def test_rows_that_nobody_knew_are_gone() -> None:
@@ -384,7 +385,7 @@ def test_rows_that_nobody_knew_are_gone() -> None:
         back = table.taken(np.array(sorted(map(int, shown))))
         ours.apply_records(Records(back, np.full(len(shown), INSERT, np.int8), truncated=True))
         assert _counts(ours) == [(None, len(shown)), (len(shown) * (len(shown) - 1), len(shown))]
-        ours.check_invariants()
+        check_invariants(ours)
 
 
 def test_large_batches_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +400,7 @@ def test_large_batches_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(watches.PartnersWatch, "follow", interrupted)
         ours.apply(inserts=pa.table({"a": [1, 2, 3, 3], "b": [7, 1, 0, 9]}))
         assert _counts(ours) == [(10, 7), (8, 6), (None, 4)]
-        ours.check_invariants()
+        check_invariants(ours)
 
 
 def _counts(maintainer: Maintainer) -> list[tuple[int | None, int]]:

@@ -44,6 +44,7 @@ from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
 from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap, read_table, space_of
+from tests.invariants import check_invariants
 from tests.oracles.values import Table as OracleTable
 from tests.properties.rules import rules
 from tests.properties.tables import tables
@@ -154,6 +155,14 @@ def test_larger_tables(family: str, crossing: bool) -> None:
         seed = seed_blocks(blocks, space, 3 if family == "dc" else 2)
         assert len(blocks.base.blocks) == 8
     assert set(map(str, ReportedSet(space, seed.masks))) == set(map(str, expected))
+
+
+def test_what_is_found_in_blocks_is_printed_as_what_is_found_in_memory() -> None:
+    table = from_arrow(tax_records(50), "tax")
+    space = space_of(table, "none")
+    with blocked(table, 20) as blocks:
+        found = discover_blocks(blocks, space, 2)
+    assert repr(found) == repr(discover(table, space=space, max_predicates=2))
 
 
 @given(tables(max_columns=3, max_rows=9), st.integers(1, 4), st.integers(0, 9), st.integers(0, 3))
@@ -352,7 +361,7 @@ def test_inclusions(one: tuple[OracleTable, Table], other: tuple[OracleTable, Ta
     expected = discover_inclusions([left, right], texts=texts)
     with blocked(left, most) as a, blocked(right, most) as b:
         clusters = clusters_of({"r": a, "s": b}, texts=texts)
-        clusters.check_invariants()
+        check_invariants(clusters)
         found = Inclusions(clusters)
         near = list(found.near(0.1))
         missing = missing_values({"r": a, "s": b}, [n.dependency for n in near], 3, texts=texts)

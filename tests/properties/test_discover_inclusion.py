@@ -17,6 +17,7 @@ from holdfast.discovery.inclusion import seeding
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.canonical import canonical, shown, source_text
+from tests.invariants import check_invariants
 from tests.oracles import inclusion as oracle
 from tests.oracles.values import Table as OracleTable
 from tests.oracles.values import same
@@ -48,7 +49,7 @@ def test_the_inclusions_are_those_of_the_definition(
     for dependency in found:
         fields = constraint_fields(dependency, dependency.dependent.table)
         assert fields == oracle.json_fields(*expected[str(dependency)])
-    found.constraints.clusters.check_invariants()
+    check_invariants(found.constraints.clusters)
 
 
 @given(several(), st.booleans())

@@ -20,16 +20,8 @@ from tests.maintained import stored_table
 from tests.oracles import changes, denial
 from tests.oracles.changes import KeylessChange
 from tests.oracles.values import Row, canonical_row
+from tests.properties.maintained_tables import BOUNDS, Law, Model, Setting, batches_of, listed, setting_and_seed
 from tests.properties.tables import DOMAINS
-from tests.properties.test_maintainer_laws import (
-    BOUNDS,
-    Law,
-    Model,
-    Setting,
-    batches_of,
-    listed,
-    setting_and_seed,
-)
 
 Origins = tuple[int | None, ...]
 

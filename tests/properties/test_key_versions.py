@@ -27,6 +27,7 @@ from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.tables import Table, from_arrow
+from tests.invariants import check_invariants
 from tests.properties.test_block_laws import MOST, tiny_blocks
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Remembering(RuleBasedStateMachine):
         if not hasattr(self, "versions"):
             return
         note(f"{self.last}")
-        self.versions.check_invariants()
+        check_invariants(self.versions)
         self.versions.begin()  # keys that are asked for are not kept
         found: list[Any] = self.versions.latest(table(KEYS)).tolist()
         self.versions.undo()

@@ -22,6 +22,7 @@ from holdfast.indexes.rows import RowSet
 from holdfast.indexes.texts import NULL
 from holdfast.state.memory import MemoryStore
 from holdfast.tables import EncodedColumn, ReadOptions, from_arrow
+from tests.invariants import check_invariants
 
 TEXTS = st.sampled_from(["", "a", "aa", "ab", "b", "é", "\0", "\uffff", "\U0001f600"]) | st.text(max_size=3)
 WHOLE = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)])
@@ -111,7 +112,7 @@ class LabelsMachine(RuleBasedStateMachine):
 
     @invariant()
     def labels_ascend_as_values_do(self) -> None:
-        self.labels.check_invariants()
+        check_invariants(self.labels)
         assert len(self.labels) == len(self.label)
         codes = [self.label[value] for value in sorted(self.label)]
         assert codes == sorted(set(codes))
@@ -214,5 +215,5 @@ def test_rows_stay_in_order_wherever_texts_are_put(order: str, size: int) -> Non
         live = rows.live()
         in_order = live[np.argsort(rows.codes[live, 0])]
         assert [row["a"] for row in rows.values(in_order)] == sorted(texts[: start + size])
-    rows.check_invariants()
+    check_invariants(rows)
     assert relabelled <= len(texts) / size / 30 + 1

@@ -16,8 +16,8 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.oracles.values import Row
+from tests.properties.maintained_tables import Law, Setting, batches_of, setting_and_seed
 from tests.properties.test_block_laws import BlockLaw, tiny_blocks
-from tests.properties.test_maintainer_laws import Law, Setting, batches_of, setting_and_seed
 
 __all__ = ["tiny_blocks"]
 

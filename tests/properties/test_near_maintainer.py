@@ -25,6 +25,7 @@ from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.near.shown import MOST_SHOWN
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import ReadOptions, Table, from_arrow
+from tests.invariants import check_invariants
 from tests.oracles import near as oracle
 
 Row = tuple[int | None, ...]
@@ -154,7 +155,7 @@ class Histories(RuleBasedStateMachine):
         rows = list(self.live.elements())
         assert all(one.rows == len(rows) for one in self.near.constraints)
         assert found == expected(rows, self.share, self.bound)
-        self.near.check_invariants()
+        check_invariants(self.near)
         self._what_is_shown_is_an_exception(rows, place)
 
     def _what_is_shown_is_an_exception(self, rows: list[Row], place: dict[str, int]) -> None:
@@ -214,7 +215,7 @@ def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restor
     right = pa.table({"id": [3], "zip": [1], "city": ["a"], "mood": ["x"]})
     for one in (followed, again):
         assert "~ {zip}: [] -> city (1 to 0 exceptions of 8 rows)" in map(str, one.step(inserts=right).near)
-        one.check_invariants()
+        check_invariants(one)
     two_wrong = pa.table({"id": [2, 3], "zip": [1, 1], "city": ["b", "b"], "mood": ["x", "x"]})
     assert "- {zip}: [] -> city (violated, 0 to 2 exceptions of 8 rows)" in map(str, again.step(inserts=two_wrong).near)
     assert "+ {zip}: [] -> city (entered, 1 exception of 8 rows)" in map(
@@ -235,9 +236,9 @@ def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         with pytest.raises(RuntimeError, match="broken"):
             followed.step(deletes=pa.table({"id": [0, 1, 4]}))
     assert list(followed.near) == before
-    followed.check_invariants()
+    check_invariants(followed)
     assert followed.step(deletes=pa.table({"id": [0, 1, 4]})).near
-    followed.check_invariants()
+    check_invariants(followed)
 
 
 def test_new_exceptions_are_shown_beside_old_ones() -> None:

@@ -12,6 +12,7 @@ from holdfast.constraints import PredicateSpace
 from holdfast.indexes import rows as module
 from holdfast.indexes.rows import RowSet
 from holdfast.tables import Table, from_arrow
+from tests.invariants import check_invariants
 
 CELLS = st.tuples(st.integers(0, 3), st.sampled_from(["x", "y", None]))
 
@@ -37,11 +38,11 @@ def test_signed_copies_add_up(batches: list[list[tuple[tuple[int, str | None], i
             rows.begin()
             rows.change(codes, signs)
             rows.undo()
-            rows.check_invariants()
+            check_invariants(rows)
         before = model.copy()
         model.update(netted)
         delta = rows.change(codes, signs)
-        rows.check_invariants()
+        check_invariants(rows)
         names = dict(zip(netted, rows.slots_of(codes).tolist(), strict=True))
         assert set(delta.appeared.tolist()) == {names[r] for r in netted if before[r] <= 0 < model[r]}
         assert set(delta.vanished.tolist()) == {names[r] for r in netted if model[r] <= 0 < before[r]}
@@ -51,7 +52,7 @@ def test_signed_copies_add_up(batches: list[list[tuple[tuple[int, str | None], i
         assert delta.copies_out == sum(max(max(before[r], 0) - max(model[r], 0), 0) for r in netted)
         assert delta.newly_owed == sum(max(max(-model[r], 0) - max(-before[r], 0), 0) for r in netted)
         rows.forget()
-        rows.check_invariants()
+        check_invariants(rows)
         assert len(rows) == sum(max(count, 0) for count in model.values())
         assert rows.owed_copies == sum(max(-count, 0) for count in model.values())
         found = {tuple(row.values()) for row in rows.values(rows.live())}
@@ -67,7 +68,7 @@ def test_first_rows_are_the_same_however_many_are_taken_at_once(cells: list[tupl
         filled.fill(_table(cells))
     whole.fill(_table(cells))
     for rows in (filled, whole):
-        rows.check_invariants()
+        check_invariants(rows)
         assert len(rows) == len(cells)
         found = zip(rows.values(rows.live()), rows.copies[rows.live()].tolist(), strict=True)
         assert [(tuple(row.values()), copies) for row, copies in found] == list(Counter(cells).items())
@@ -90,4 +91,4 @@ def test_a_key_names_the_live_row() -> None:
     assert rows.slots_with_key(new).tolist()[1] == -1
     rows.change(np.concatenate([old[:1], new]), np.array([-1, 1, 1]))
     assert [row["b"] for row in rows.values(rows.slots_with_key(new))] == ["y", None]
-    rows.check_invariants()
+    check_invariants(rows)

@@ -20,6 +20,7 @@ from holdfast.streaming.maintainers.rules import maintainer as maintained
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from holdfast.tables import Table
+from tests.invariants import check_invariants
 from tests.oracles import rules as oracle
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
@@ -86,7 +87,7 @@ def test_counts_are_those_of_the_definition_after_any_history(
             _check(result.rules, drawn, like, current)
             if recount == 0 and len(drawn) == 1:
                 assert result.rules[0].is_recent
-            maintainer.check_invariants()
+            check_invariants(maintainer)
             shown.follow(result.rules)
             shown.are_violations(drawn, like, current)
             for written in maintainer.save():
@@ -94,7 +95,7 @@ def test_counts_are_those_of_the_definition_after_any_history(
             if data.draw(st.booleans()):
                 maintainer = Maintainer.restore(store, threads=1, rules=monitored)
                 _check(maintainer.rules, drawn, like, current)
-                maintainer.check_invariants()
+                check_invariants(maintainer)
                 assert not any(state.added or state.removed for state in maintainer.rules)
                 assert not maintainer.rule_maintainer.gone
 
@@ -114,7 +115,7 @@ def test_rules_may_be_reworded_between_two_starts(data: st.DataObject, both: tup
         assert "which the state was not seeded to compare" in str(error)
         return
     _check(restored.rules, second, like, like.rows)
-    restored.check_invariants()
+    check_invariants(restored)
     kept = {rule.name for _, rule in first for _, other in second if (rule.name, rule.text) == (other.name, other.text)}
     gone = {example.example_id for _, example in restored.rule_maintainer.gone}
     assert gone == {e.example_id for s in maintainer.rules if s.rule.name not in kept for e in s.added} <= shown

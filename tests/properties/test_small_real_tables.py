@@ -15,11 +15,12 @@ from holdfast.discovery.blocks.discover import discover_blocks
 from holdfast.discovery.discover import discover
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.tables import Table, from_arrow, read_table, space_of
+from tests.invariants import check_invariants
 from tests.oracles import order
 from tests.oracles.values import Column
 from tests.properties.test_blocks import blocked
 from tests.real_tables import NAMES, real_table
-from tests.unit.test_oracles import their_order
+from tests.unit.test_oracle_orders import their_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ def test_random_batches_equal_a_discovery_anew(name: str) -> None:
         expected |= _texts(discover(anew, family="od", max_context=2, threads=1))
         assert found == expected == _texts(maintainer.constraints)
         assert maintainer.row_count == inside.sum()
-    maintainer.check_invariants()
+    check_invariants(maintainer)
 
 
 @pytest.mark.parametrize("name", NAMES)

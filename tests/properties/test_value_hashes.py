@@ -28,6 +28,7 @@ from holdfast.streaming.maintainers.inclusion.held_values import files_in_use
 from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.tables import from_arrow
 from holdfast.tables.canonical import canonical
+from tests.invariants import check_invariants
 from tests.oracles import hashing as oracle
 
 STATE = Path(__file__).parents[1] / "golden" / "values_placed_by_pandas.tar.gz"
@@ -133,7 +134,7 @@ def _restored(store: MemoryStore, files: ValueFiles) -> InclusionMaintainer:
     with patch.object(value_parts, "KEPT", Kept(1 << 20)):
         inclusion = InclusionMaintainer.restore(store, files)
     assert inclusion is not None
-    inclusion.check_invariants()
+    check_invariants(inclusion)
     return inclusion
 
 
@@ -157,7 +158,7 @@ def test_values_that_another_hash_placed_are_placed_anew(state: tuple[MemoryStor
     inclusion.apply([ColumnChange("t", "a", _numbers(5, 110), np.array([-2, -1]))])
     store.write(inclusion.save())
     inclusion.committed()
-    inclusion.check_invariants()
+    check_invariants(inclusion)
     assert not old & set(place.names())
     assert codecs.read_json(store.get("meta", b"inclusion_parts") or b"")["hash"] == HASH
     named = files_in_use(store)

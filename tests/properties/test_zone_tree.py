@@ -13,6 +13,7 @@ from holdfast.indexes.table_index import TableIndex
 from holdfast.indexes.zone_tree import ZoneTree
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.arrays import as_slots
+from tests.invariants import check_invariants, check_tree
 from tests.oracles import denial as oracle
 from tests.oracles.values import Column as OracleColumn
 from tests.properties.tables import evidence_bits
@@ -26,24 +27,24 @@ def test_rows_go_in_and_out_and_zones_stay_exact(seed: int, first: int, places: 
     place = rng.integers(0, places, 1_000)
     held = set(rng.choice(1_000, first, replace=False).tolist())
     tree = ZoneTree(codes, _array(held), place[_array(held)])
-    tree.check_invariants(codes)
+    check_tree(tree, codes)
     for _ in range(8):
         gone = _some(rng, held)
         tree.remove(codes, gone, place[gone])
         held -= set(gone.tolist())
-        tree.check_invariants(codes)
+        check_tree(tree, codes)
         codes[gone] = rng.integers(-5, 5, (len(gone), 3))  # a slot may be given to another row
         come = _some(rng, set(range(1_000)) - held)
         tree.insert(codes, come, place[come])
         held |= set(come.tolist())
-        tree.check_invariants(codes)
+        check_tree(tree, codes)
         assert len(tree) == len(held)
     everything = _array(held)
     tree.remove(codes, everything, place[everything])
-    tree.check_invariants(codes)
+    check_tree(tree, codes)
     assert len(tree) == 0
     tree.insert(codes, everything, place[everything])
-    tree.check_invariants(codes)
+    check_tree(tree, codes)
 
 
 @given(st.permutations(range(20)), st.lists(st.integers(0, 2), min_size=20, max_size=20))
@@ -51,9 +52,9 @@ def test_first_rows_may_come_in_any_order(slots: list[int], places: list[int]) -
     codes, place = np.arange(20).reshape(-1, 1), np.array(places)
     some = np.array(slots[:13])
     tree = ZoneTree(codes, some, place[some])
-    tree.check_invariants(codes)
+    check_tree(tree, codes)
     tree.remove(codes, some, place[some])
-    tree.check_invariants(codes)
+    check_tree(tree, codes)
 
 
 def test_ascending_places_keep_the_tree_shallow() -> None:
@@ -61,7 +62,7 @@ def test_ascending_places_keep_the_tree_shallow() -> None:
     tree = ZoneTree(codes, as_slots(np.arange(0)), np.arange(0))
     for start in range(0, 20_000, 1_000):
         tree.insert(codes, as_slots(np.arange(start, start + 1_000)), np.arange(start, start + 1_000))
-    tree.check_invariants(codes)
+    check_tree(tree, codes)
     assert len(tree.nodes.size) < 20_000
 
 
@@ -89,13 +90,13 @@ def test_a_probe_finds_what_nested_loops_find(seed: int, crossing: bool, coarse:
     rows.change(distinct, copies)
     masks = np.array([space.words(_random_mask(rng, space)) for _ in range(int(rng.integers(1, 6)))], np.uint64)
     index = TableIndex(rows)
-    index._is_used = True
+    index.is_used = True
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TableIndex, "_pays", lambda *_: True)
         patch.setattr(table_index, "_SELECTIVE", float(rng.integers(0, 60)))
         patch.setattr(table_index, "_MOST_TREES", 1 if coarse else 40)
         index.hold(masks)
-    index.check_invariants()
+    check_invariants(index)
     slots = rows.slots_of(codes)
     new = np.unique(slots[: int(rng.integers(1, count + 1))])
     expected_space = oracle.listed_space(

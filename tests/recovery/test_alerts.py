@@ -24,7 +24,7 @@ from holdfast.streaming.seeding import Earlier, SeededTable, restore, seed, tabl
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
-from tests.recovery.test_pipeline import RULES, Running, _history, _table
+from tests.recovery.pipelines import RULES, Running, _history, _table
 
 if TYPE_CHECKING:
     from pathlib import Path

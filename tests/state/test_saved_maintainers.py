@@ -21,6 +21,7 @@ from holdfast.streaming.maintainers.table.stored_definition import (
     versions_prefix,
 )
 from holdfast.tables import ReadOptions, Table, from_arrow, space_of
+from tests.invariants import check_invariants
 
 Rows = list[tuple[object, ...]]
 
@@ -75,7 +76,7 @@ def test_saving_and_restoring_changes_nothing(seed: int, tmp_path: Path, monkeyp
                     store = RocksStore(tmp_path / "state")
                 maintainer = Maintainer.restore(store, 7, threads=1)
                 maintainer._rows.check_saved()
-        maintainer.check_invariants()
+        check_invariants(maintainer)
         expected = discover(_table(current), space=space, max_predicates=bound, threads=1)
         assert {str(c) for c in maintainer.constraints} == {str(c) for c in expected}, step
         assert maintainer.row_count == len(current)
@@ -96,7 +97,7 @@ def test_owed_copies_freed_slots_and_relabelled_columns_are_as_they_were(
             store.write(batch)
         running._rows.check_saved()
         again = Maintainer.restore(store, threads=1)
-        again.check_invariants()
+        check_invariants(again)
         again._rows.check_saved()
         assert _state(again) == _state(running)
 

@@ -18,9 +18,10 @@ import pytest
 from rich.console import Console
 
 from holdfast.constraints import ConstraintChange, DenialConstraint
+from holdfast.display.incidents import short_text
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration.reading import load
-from holdfast.jobs.demo.account import Account, short
+from holdfast.jobs.demo.account import Account
 from holdfast.jobs.demo.broker import BrokerFailed, _started, _stop, _wait
 from holdfast.jobs.demo.feeds import FolderFeed, debezium, write_configuration
 from holdfast.jobs.demo.tables import KEY, Change, Record, steps, tax_records, write_csv
@@ -44,7 +45,7 @@ def shorts(changes: Sequence[ConstraintChange]) -> list[str]:
     found = []
     for change in changes:
         assert isinstance(change.constraint, DenialConstraint)
-        found.append(f"{'+' if change.appeared else '-'} {short(change.constraint)}")
+        found.append(f"{'+' if change.appeared else '-'} {short_text(str(change.constraint))}")
     return sorted(found)
 
 
@@ -65,7 +66,7 @@ class TestTable:
 
     def test_what_holds_is_what_was_meant_to(self, maintainer: Maintainer) -> None:
         places = ("Zip", "City", "State")
-        assert sorted(short(c) for c in maintainer.constraints if isinstance(c, DenialConstraint)) == sorted(
+        assert sorted(short_text(str(c)) for c in maintainer.constraints if isinstance(c, DenialConstraint)) == sorted(
             [
                 "key(Id)",
                 "key(Phone)",

@@ -19,6 +19,7 @@ from holdfast.state.places import Folder
 from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import Table, from_arrow
+from tests.invariants import check_invariants
 
 ROWS, BLOCK = 100, 25
 
@@ -44,7 +45,7 @@ def blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LiveBlocks:
 @pytest.fixture
 def read(blocks: LiveBlocks, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the files that are read from now on."""
-    assert blocks.row_count
+    assert blocks.manifest.rows
     names: list[str] = []
     get = Folder.get
 
@@ -107,6 +108,6 @@ def test_a_storage_that_fails_is_told_as_what_it_is(tmp_path: Path, monkeypatch:
         patch.setattr(Folder, "put", full)
         with pytest.raises(ExternalError, match=r"rows of table .* cannot be read or written in .*No space left"):
             maintainer.step(rows_from(4, 2))
-    maintainer.check_invariants()
+    check_invariants(maintainer)
     assert maintainer.row_count == 4
     assert maintainer.step(rows_from(4, 2)).rows == 6

@@ -22,6 +22,7 @@ from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Re
 from holdfast.streaming.maintainers.table.reasons import Reasons
 from holdfast.tables import overlap
 from holdfast.tables.arrays import Slots
+from tests.invariants import check_invariants
 from tests.taxes import tax_records
 
 ORDER = {Contexts, OrderSearch, OrderMaintainer}
@@ -95,7 +96,7 @@ def test_tax_records_through_inserts_updates_and_deletes(bound: int, crossing: b
     maintainer.apply(inserts=records.slice(1_500, 500), deletes=records.slice(0, 200).select(["AreaCode", "Phone"]))
     shifted = records.slice(200, 100).set_column(7, "Salary", records.slice(900, 100).column("Salary"))
     maintainer.apply_records(_records(shifted, UPDATE))
-    maintainer.check_invariants()
+    check_invariants(maintainer)
     current = pa.concat_tables([shifted, current.slice(100)])
     anew = discover(from_arrow(current, "tax"), space=space, max_predicates=bound)
     assert {str(c) for c in maintainer.constraints} == {str(c) for c in anew}
@@ -155,10 +156,10 @@ def test_an_exception_leaves_the_state_as_it_was(
             maintainer.apply(inserts=records.slice(200, 60), deletes=records.slice(0, 60))
     assert sorted(map(str, maintainer.constraints)) == before
     assert maintainer.row_count == 200
-    maintainer._rows.check_invariants()
+    check_invariants(maintainer._rows)
     for family in maintainer._families:
-        family.certificate.check_invariants()
-    index_of(maintainer).check_invariants()
+        check_invariants(family.certificate)
+    check_invariants(index_of(maintainer))
     maintainer.apply(inserts=records.slice(200, 60), deletes=records.slice(0, 60))
     anew = [
         str(c)
@@ -181,7 +182,7 @@ def test_a_table_that_was_seeded_empty_is_searched_like_any_other() -> None:
     for start in range(0, 12_000, 3_000):
         maintainer.apply(inserts=records.slice(start, 3_000))
     index = index_of(maintainer)
-    index.check_invariants()
+    check_invariants(index)
     assert index.is_used
     assert 2 * index._measured_at + 1_000 >= maintainer.row_count
     grown = Maintainer.seed(from_arrow(records, "tax"), max_predicates=2, space=maintainer.space)

@@ -5,8 +5,6 @@
 The enumeration needs evidences alone, and these are few: this process holds only evidences and covers.
 """
 
-import time
-
 import numpy as np
 
 from holdfast.constraints import Family, PredicateSpace
@@ -32,10 +30,9 @@ def seed_blocks(
     Witnesses are numbers of rows.
     """
     explained = Explained("blocks")
-    started = time.perf_counter()
     search = BlockSearch(table, space, report)
     sample = search.sample()
-    explained.add(f"{len(sample.words):,} evidences of a sample", started)
+    explained.add(f"{len(sample.words):,} evidences of a sample")
     if space.family is Family.ORDER:
         return _orders(search, sample, space, bound, threads, explained, report)
     return _denials(search, sample, space, bound, explained, report)

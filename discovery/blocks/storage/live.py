@@ -19,7 +19,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from holdfast.constraints import Schema
 from holdfast.discovery.blocks.executors import Executors, InProcess
@@ -101,11 +100,6 @@ class LiveBlocks:
     def executors(self) -> Executors:
         """Where tasks run: in this process while there are few rows."""
         return executors_for(self._manifest.rows, self._source.most, self._executors)
-
-    @property
-    def row_count(self) -> int:
-        """The number of rows."""
-        return self._manifest.rows
 
     def table(self, *, but_last: bool = False) -> "LiveTable":
         """Return the present rows, valid until the next change; with `but_last` without the rows inserted last."""
@@ -233,18 +227,6 @@ class LiveBlocks:
         gone, self._known = self._known - now, now
         return gone
 
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n) for each arrangement."""
-        base = self.source.read_all(self._all())
-        numbers = base.column("row").to_numpy()
-        assert len(np.unique(numbers)) == len(numbers) == self._manifest.rows
-        assert (numbers < self._manifest.following).all()
-        in_order = _by_number(base)
-        for order in self._manifest.runs:
-            assert _by_number(self.source.read_all(self.table().arranged(order).blocks)) == in_order, order
-        for name in self._manifest.names:
-            assert self.source.storage.open().size(name) is not None
-
     # Sorting
 
     def _all(self) -> list[Block]:
@@ -329,7 +311,7 @@ class LiveTable(BlockTable):
         base = (*chain.from_iterable(live.manifest.runs[()]), *young)
         super().__init__(live.source, base, live.executors, live.report)
         self.arrangements[()] = Arrangement((), base, self.schema, len(young))
-        self.row_count = live.row_count
+        self.row_count = live.manifest.rows
         self._live = live
         self._young = young
 
@@ -357,10 +339,6 @@ def _rows(blocks: Sequence[Block]) -> int:
 
 def _in_order(found: Mapping[int, Any]) -> tuple[Any, ...]:
     return tuple(found[place] for place in sorted(found))
-
-
-def _by_number(rows: pa.Table) -> list[str]:
-    return sorted(map(repr, rows.to_pylist()))
 
 
 # Tasks

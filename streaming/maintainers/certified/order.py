@@ -83,16 +83,6 @@ class OrderMaintainer(CertifiedMaintainer):
         certificate.restore(store, prefix)
         return cls(holding, space, bound, certificate)
 
-    def check_invariants(self) -> None:
-        """Assert the invariants, except that the dependencies hold. O(E) for each target."""
-        self.certificate.check_invariants()
-        self.contexts.check_invariants()
-        assert all(proven.all() for proven in self.contexts.proven)
-        anew = Contexts(self._targets, self.contexts.bound)
-        held = self.certificate.held
-        anew.add(self.certificate.words[held], lambda used: held[used])
-        assert np.array_equal(np.unique(anew.masks, axis=0), np.unique(self.masks, axis=0))
-
     def _memo(self) -> Any:
         return self.contexts.memo()
 

@@ -231,10 +231,6 @@ class Holding(ABC):
     def committed(self) -> None:  # noqa: B027 (in memory nothing is kept for earlier states)
         """Remove files that only earlier states need: a restart resumes from the last batch at the earliest."""
 
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n)."""
-        self.rows.check_invariants()
-
 
 Restore = Callable[[Store, bytes, RowsDefinition], Holding]
 """Restores the rows that a store has under a prefix."""

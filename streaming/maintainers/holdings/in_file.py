@@ -3,12 +3,12 @@
 A search for constraints needs the whole table in memory. Without a search, only the maintained rows are in memory.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
+from holdfast.constraints import ColumnRef, Family, PredicateSpace
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.seed import Seed
 from holdfast.streaming.maintainers.holdings.contract import (
@@ -17,7 +17,6 @@ from holdfast.streaming.maintainers.holdings.contract import (
     KeepBlocks,
     Report,
     RowsDefinition,
-    WholeTable,
 )
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory, WholeInMemory
 from holdfast.streaming.maintainers.inclusion.column_values import values_of_rows
@@ -35,7 +34,7 @@ _LARGE = 1 << 27
 
 def whole_of_file(
     path: Path, bounds: Bounds, options: ReadOptions | None = None, name: str | None = None, large: int | None = None
-) -> "WholeInMemory | WholeInFile":
+) -> WholeInMemory:
     """Return the rows of a file: large text is read in parts if no family is searched, everything else into memory.
 
     Parameters
@@ -51,7 +50,7 @@ def whole_of_file(
     return WholeInMemory(read_table(path, options, name))
 
 
-class WholeInFile(WholeTable):
+class WholeInFile(WholeInMemory):
     """All rows of a text file.
 
     Parameters
@@ -59,45 +58,25 @@ class WholeInFile(WholeTable):
     rows : reads the file.
     """
 
-    table: Table
-
     def __init__(self, rows: FileRows) -> None:
+        super().__init__(rows.table)
         self.rows = rows
-        self.table = rows.table
         self._filled: RowSet | None = None
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings of the reader."""
-        return self.table.warnings
+    @cached_property
+    def whole(self) -> Table:
+        """The table with all rows, read for methods that are rarely called on a large file."""
+        return read_table(self.rows.part.path, self.rows.part.options, self.schema.table)
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
-        """Return the predicate space of the table; crossing pairs are measured on the rows."""
-        if cross_columns in ("auto", "related"):
-            return self._in_memory.space(cross_columns)
-        return space_of(self.table, cross_columns)
-
-    def locate(self, row: int) -> str:
-        """Return the origin of the row with this number, for messages."""
-        return self.table.locate(row)
+        """Return the predicate space of the table; the rows are read where crossing pairs are measured."""
+        return space_of(self.whole if cross_columns in ("auto", "related") else self.table, cross_columns)
 
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:
         """Return the values of the given columns, of the maintained rows if they are read already."""
         if self._filled is None:
-            return self._in_memory.values(columns, keep)
+            return super().values(columns, keep)
         return values_of_rows(self._filled, columns)
-
-    def first_null(self, column: str) -> int | None:
-        """Return the number of the first row with a null in a column."""
-        return self._in_memory.first_null(column)
-
-    def nothing(self, schema: Schema) -> WholeInMemory:
-        """Return an empty table with other columns."""
-        return WholeInMemory(self.table).nothing(schema)
-
-    def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> WholeInMemory:
-        """Return the rows with other columns, converted by `make`."""
-        return self._in_memory.made_anew(schema, make)
 
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
         """Do nothing: `seed` and `held` refuse such rows when all rows are read, without another pass."""
@@ -107,8 +86,8 @@ class WholeInFile(WholeTable):
     ) -> tuple[RowsInMemory, dict[Family, Seed]]:
         """Return a holding of the rows; if families are searched, the whole table is read into memory first."""
         if families:
-            self._in_memory.refuse_key_twice(tuple(map(self.schema.index, definition.key)))
-            return self._in_memory.seed(definition, families, report)
+            super().refuse_key_twice(tuple(map(self.schema.index, definition.key)))
+            return super().seed(definition, families, report)
         report("taking rows over")
         return self.held(definition), {}
 
@@ -120,11 +99,6 @@ class WholeInFile(WholeTable):
             filled.fill_from(attempt, self.rows.row_count)
             release_freed()
         if definition.key and not filled.key_is_unique():
-            self._in_memory.refuse_key_twice(filled.key)
+            super().refuse_key_twice(filled.key)
             raise changed_meanwhile(self.rows.part.path)
         return RowsInMemory(filled, definition.threads)
-
-    @cached_property
-    def _in_memory(self) -> WholeInMemory:
-        """The whole table in memory, for methods that are rarely called on a large file."""
-        return WholeInMemory(read_table(self.rows.part.path, self.rows.part.options, self.schema.table))

@@ -46,11 +46,16 @@ if TYPE_CHECKING:
     from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class WholeInMemory(WholeTable):
     """All rows of a table in memory."""
 
     table: Table
+
+    @property
+    def whole(self) -> Table:
+        """The table with all rows."""
+        return self.table
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -59,7 +64,7 @@ class WholeInMemory(WholeTable):
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
         """Return the predicate space of the table; crossing pairs are measured on the rows."""
-        return space_of(self.table, cross_columns)
+        return space_of(self.whole, cross_columns)
 
     def locate(self, row: int) -> str:
         """Return the origin of the row with this number, for messages."""
@@ -67,11 +72,11 @@ class WholeInMemory(WholeTable):
 
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:  # noqa: ARG002
         """Return the values of the given columns."""
-        return [column for column in column_values(self.table) if column.member.ref in columns]
+        return [column for column in column_values(self.whole) if column.member.ref in columns]
 
     def first_null(self, column: str) -> int | None:
         """Return the number of the first row with a null in a column."""
-        valid = self.table[column].valid
+        valid = self.whole[column].valid
         return None if valid is None or valid.all() else int((~valid).argmax())
 
     def nothing(self, schema: Schema) -> "WholeInMemory":
@@ -80,25 +85,24 @@ class WholeInMemory(WholeTable):
 
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeInMemory":  # noqa: ARG002 (of `make`)
         """Return the rows with other columns, converted by `make`."""
-        return WholeInMemory(make(self.table))
+        return WholeInMemory(make(self.whole))
 
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
         """Raise `InputError` if two rows have one key, or a row has a null in its key. O(n log n)."""
-        no_key_is_twice(self.table, key)
+        no_key_is_twice(self.whole, key)
 
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInMemory", dict[Family, Seed]]:
         """Return a holding of the rows, and the discovered constraints by family."""
-        rows = definition.empty()
-        rows.fill(self.table)
-        seeds = {}
+        table, rows, seeds = self.whole, definition.empty(), {}
+        rows.fill(table)
         for family, (theirs, bound) in families.items():
             search = seed_denial if family is Family.DENIAL else seed_order
-            found = search(self.table, theirs, bound, threads=definition.threads, report=report)
+            found = search(table, theirs, bound, threads=definition.threads, report=report)
             report("looking for further witnesses")
             named, place = np.unique(found.witnesses, return_inverse=True)
-            slots = rows.slots_of(rows.encode(self.table.taken(named))[0])[place].reshape(found.witnesses.shape)
+            slots = rows.slots_of(rows.encode(table.taken(named))[0])[place].reshape(found.witnesses.shape)
             seeds[family] = replace(found, witnesses=slots)
         report("building the index")
         return RowsInMemory(rows, definition.threads), seeds
@@ -173,11 +177,6 @@ class RowsInMemory(Holding):
         live, schema = self.rows.arrow()[0], self.rows.space.schema
         columns = {name: live.column(name) for name in schema.names}
         return WholeInMemory(encoded(schema.table, schema.columns, columns, len(live)))
-
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n) for each tree."""
-        super().check_invariants()
-        self.index.check_invariants()
 
     @classmethod
     def restored(cls, store: Reader, prefix: bytes, definition: RowsDefinition) -> "RowsInMemory":

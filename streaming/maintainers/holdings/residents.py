@@ -56,7 +56,7 @@ class Residents(RowSet):
 
     def __len__(self) -> int:
         """How many rows the table has, counting copies."""
-        return self.blocks.row_count
+        return self.blocks.manifest.rows
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here. Before, residents that no part refers to may be removed."""
@@ -169,19 +169,6 @@ class Residents(RowSet):
         """Yield what changed since the last save, or everything: residents, and the manifest of the blocks."""
         yield from super().save(prefix, everything=everything)
         yield from self.blocks.save(prefix, everything=everything)
-
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n)."""
-        super().check_invariants()
-        self.blocks.check_invariants()
-        table = self.blocks.table()
-        codes, _ = super().encode(table_of(table.source.read_all(table.base.blocks), self.space.schema))
-        first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
-        slots = self.slots_of(codes[first])
-        known = slots >= 0
-        assert (self.copies[slots[known]] <= copies[known]).all()
-        assert (self.copies[slots[known]] > 0).all()
-        assert set(self.live().tolist()) <= set(slots.tolist())
 
     def arrow(self) -> tuple[pa.Table, pa.Table]:
         """Return all live rows, read into memory, and the owed deletes. O(n)."""

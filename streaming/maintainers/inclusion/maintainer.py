@@ -273,11 +273,6 @@ class InclusionMaintainer:
         found = self._values.lacking(self.clusters, dependent, referenced)
         return list(islice((value for value in found if value not in but), most))
 
-    def check_invariants(self) -> None:
-        """Assert that the clusters are those of the values. O(values)."""
-        self.clusters.check_invariants()
-        self._values.check_invariants(self.clusters)
-
     def _begun(self, truncated: Collection[str] = ()) -> _BatchChanges:
         """Return a batch without changes."""
         numbers = [number for (table, _), number in self._numbers.items() if table in truncated]

@@ -146,7 +146,6 @@ class CountingInMemory(Counting):
         """Assert that what is derived from rows is right. O(n log n)."""
         for sizes in self._sizes.values():
             sizes.check_invariants()
-        self._partners.check_invariants()
 
     def _count_partners(self, watch: PartnersWatch, columns: RowColumns) -> Flags:
         """Count all rows anew for a rule; return, per row, whether it violates the rule."""
@@ -177,7 +176,8 @@ class CountingInMemory(Counting):
         if unknown and len(slots) > _MANY_CHANGED:
             self._partners_of(batch, slots[:: len(slots) // _TRIED], unknown)
         seconds = self._seconds_a_row * len(slots) / self._threads
-        return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_anew}
+        rows = len(self._rows)
+        return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_a_row * rows}
 
     def _partners_of(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
         """Return, per rule, the number of partners of each given row of a batch; note the seconds a row."""

@@ -7,7 +7,7 @@ state says that it is recent; every example is a violation by live rows.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,14 +61,10 @@ class RuleMaintainer(TablePart):
     ----------
     holding : the rows of the table.
     rules : the rules about rows of this table; inclusions are elsewhere.
-    now : the clock, in seconds.
     """
 
-    def __init__(
-        self, holding: Holding, rules: Sequence[MonitoredRule] = (), now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, holding: Holding, rules: Sequence[MonitoredRule] = ()) -> None:
         self._rows = rows = holding.rows
-        self._now = now
         schema = rows.space.schema
         self._watches = [watch_of(rows, one.rule, form_of(one.rule, {schema.table: schema})) for one in rules]
         self._recounts = {monitored.rule.name: monitored.recount for monitored in rules}
@@ -198,11 +194,11 @@ class RuleMaintainer(TablePart):
         if watches:
             self._counting.count(watches)
         for watch in watches:
-            watch.counted_at = self._now()
+            watch.counted_at = time.monotonic()
 
     def _recount(self) -> None:
         """Count the rules whose number of violating rows is unknown, and one rule whose recount is due."""
-        now = self._now()
+        now = time.monotonic()
         stale = [watch for watch in self._watches if not watch.is_recent]
         due = [w for w in stale if w.breaking and now - w.counted_at >= self._recounts[w.rule.name]]
         self._count([w for w in stale if not w.breaking] + sorted(due, key=lambda w: w.counted_at)[:1])

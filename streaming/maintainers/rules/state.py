@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from holdfast.constraints import Rule, Violation
+from holdfast.constraints import Violation
 from holdfast.display.verdicts import RuleVerdict
 from holdfast.display.witness import Witness
 
@@ -29,22 +29,14 @@ class RuleState(RuleVerdict):
 
     Parameters
     ----------
-    rule : the rule.
-    rows : the number of rows of its table.
-    violating_pairs : how many ordered pairs of distinct rows violate the rule; None if it is not about pairs.
     violating_rows : how many rows were in at least one violation at the last count.
     is_recent : whether the last count is of this batch.
-    missing_values : how many distinct values an inclusion lacks; None for other rules.
     added, removed : the examples that were added, and those removed since they are no violations any more.
     examples : all examples.
     """
 
-    rule: Rule
-    rows: int
-    violating_pairs: int | None
     violating_rows: int
     is_recent: bool = True
-    missing_values: int | None = None
     added: tuple[RuleExample, ...] = ()
     removed: tuple[RuleExample, ...] = ()
     examples: tuple[RuleExample, ...] = ()

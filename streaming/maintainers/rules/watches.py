@@ -56,12 +56,14 @@ class RuleWatch:
     Parameters
     ----------
     rows : the rows that have slots.
+    rule, form : the rule, and the form of its violations.
     """
 
-    def __init__(self, rows: RowSet, rule: Rule) -> None:
+    def __init__(self, rows: RowSet, rule: Rule, form: RowForm | PairForm) -> None:
         self.rule = rule
+        self.form = form
         self._rows = rows
-        self.pairs: int | None = None
+        self.pairs = 0 if isinstance(form, PairForm) else None
         self.breaking = 0
         self.is_recent = True
         self.counted_at = -np.inf
@@ -115,8 +117,8 @@ class RuleWatch:
             len(self._rows),
             self.pairs,
             self.breaking,
-            self.is_recent,
             None,
+            self.is_recent,
             tuple(self.added.values()),
             tuple(self.removed.values()),
             tuple(self.examples.values()),
@@ -143,9 +145,7 @@ class RuleWatch:
 class SingleWatch(RuleWatch):
     """A condition on single rows."""
 
-    def __init__(self, rows: RowSet, rule: Rule, form: RowForm) -> None:
-        super().__init__(rows, rule)
-        self.form = form
+    form: RowForm
 
     def follow(self, batch: ChangedRows) -> None:
         """Apply a batch, by the condition on the changed rows."""
@@ -157,10 +157,7 @@ class SingleWatch(RuleWatch):
 class PairsWatch(RuleWatch):
     """A rule about pairs of rows."""
 
-    def __init__(self, rows: RowSet, rule: Rule, form: PairForm) -> None:
-        super().__init__(rows, rule)
-        self.form = form
-        self.pairs = 0
+    form: PairForm
 
 
 class GroupsWatch(PairsWatch):
@@ -170,14 +167,8 @@ class GroupsWatch(PairsWatch):
 class PartnersWatch(PairsWatch):
     """Any other rule about pairs."""
 
-    def __init__(self, rows: RowSet, rule: Rule, form: PairForm) -> None:
-        super().__init__(rows, rule, form)
-        self.seconds_a_row = _SECONDS_A_ROW
-
-    @property
-    def seconds_anew(self) -> float:
-        """The seconds to count all rows anew, estimated from the last such count."""
-        return self.seconds_a_row * len(self._rows)
+    seconds_a_row = _SECONDS_A_ROW
+    """The seconds a row to count all rows anew, as of the last such count."""
 
     def follow(self, batch: ChangedRows, partners: Ints) -> None:
         """Apply a batch; `partners` has, per changed row, with how many rows it violates the rule.

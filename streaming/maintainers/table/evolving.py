@@ -72,7 +72,7 @@ def evolved(old: Maintainer, definition: Definition, report: Callable[[str], obj
         space=_space(old, whole.space, definition),
         report=report,
     )
-    owed = _table(old.schema, old.owed_rows(), definition.columns)
+    owed = _table(old.schema, old.holding.rows.owed(), definition.columns)
     if owed.row_count:
         maintainer.apply(deletes=owed)
     return maintainer

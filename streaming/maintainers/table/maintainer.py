@@ -252,10 +252,6 @@ class TableMaintainer:
         """Return all rows, and the deletes of rows that are still owed. O(n)."""
         return self._rows.arrow()
 
-    def owed_rows(self) -> pa.Table:
-        """Return the deletes of rows that are still owed. O(rows in memory)."""
-        return self._rows.owed()
-
     @property
     def owed(self) -> int:
         """How many deletes of copies are still owed."""
@@ -430,9 +426,3 @@ class TableMaintainer:
         elif records.sequence is not None:
             which = np.setdiff1d(np.arange(len(records)), netted.incomplete)
             self._versions.note(records.operations, records.sequence, which)
-
-    def check_invariants(self) -> None:
-        """Assert the invariants of all parts. Exponential in the columns."""
-        self.holding.check_invariants()
-        for part, _ in self._parts:
-            part.check_invariants()
