@@ -26,6 +26,7 @@ from holdfast.jobs.batch_commands import check, discover, exceptions, query, rep
 from holdfast.jobs.configuration.problems import ConfigurationError
 from holdfast.jobs.setup_commands import demo, doctor, init, jars, pack, validate
 from holdfast.jobs.stream_commands import dashboard, incidents, rebuild, report, run, seed, skip_batch, status
+from holdfast.jobs.terminal.advice import as_typed, configuration_in
 from holdfast.jobs.terminal.logs import IS_JSON, LogLines, logs_written
 from holdfast.jobs.terminal.progress import json_line
 from holdfast.state.room import is_of_storage, way_out
@@ -121,7 +122,7 @@ def _invoked(arguments: Sequence[str], lines: LogLines) -> int:
     except ConfigurationError as error:  # masked part by part: a setting's name alone is no secret
         return _say(context, without(known(), str(error)), error.exit_code)
     except HoldfastError as error:
-        return _say(context, masked(str(error)), error.exit_code)
+        return _say(context, masked(as_typed(str(error), configuration_in(arguments))), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _say(context, "Interrupted.", INTERRUPTED)
     except BaseException as error:  # the only place for unexpected errors

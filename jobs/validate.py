@@ -88,7 +88,8 @@ def summary(configuration: Configuration) -> Iterator[str]:
         yield ""
         yield "alerts"
         for alert in settings.alerts:
-            about = alert.rule or alert.table or "everything"
+            filters = (alert.rule, alert.table, alert.family, alert.kind)
+            about = ", ".join(name for name in filters if name) or "everything"
             address = masked_settings({"webhook": alert.webhook})["webhook"]
             yield f"  {', '.join(alert.on)}: {about} -> {address}"
     if settings.prometheus is not None:

@@ -152,6 +152,14 @@ def test_commands_refuse_before_anything_is_written(
     assert exit_code_of(["validate", path, "--offline"]) == 0
 
 
+def test_advice_names_the_configuration(write: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(write())
+    assert exit_code_of(["seed", path]) == 0
+    assert exit_code_of(["seed", path]) == 4
+    told = capsys.readouterr().err
+    assert f"follow its sources with holdfast run {path}, or replace it with holdfast seed --replace {path}" in told
+
+
 def test_a_state_says_which_columns_there_are(write: Callable[..., Path], tmp_path: Path) -> None:
     assert exit_code_of(["seed", str(write())]) == 0
     (tmp_path / "cars.csv").unlink()
