@@ -7,16 +7,19 @@ from holdfast.constraints.conditions import Condition
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.near import NearConstraint
+from holdfast.constraints.nulls import NullsApart
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
-from holdfast.constraints.queries.exact import Form, of_condition, of_denial, of_inclusion
+from holdfast.constraints.queries.exact import Form, of_apart, of_condition, of_denial, of_inclusion
 from holdfast.constraints.queries.near import CellInDoubt, dependency_of, of_group, of_near
 from holdfast.constraints.queries.writer import Dialect, SqlWriter, commented, dialect_of
 from holdfast.constraints.rules import Rule
 from holdfast.constraints.sentences import sentence
 from holdfast.constraints.values import Value
 
-Provable = str | Rule | DenialConstraint | OrderDependency | InclusionDependency | NearConstraint | Condition
+Provable = (
+    str | Rule | DenialConstraint | OrderDependency | InclusionDependency | NearConstraint | Condition | NullsApart
+)
 """What a query proves; a `Condition` must not occur."""
 
 
@@ -131,6 +134,8 @@ def _form(writer: SqlWriter, table: str, about: object) -> Form:
             return of_near(writer, table, about)
         case Condition():
             return of_condition(writer, table, about)
+        case NullsApart():
+            return of_apart(writer, table, about)
     raise TypeError(f"no query for {type(about).__name__}")
 
 

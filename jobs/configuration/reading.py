@@ -5,9 +5,10 @@ problems; it raises no other error, and writes nothing.
 """
 
 import contextlib
+import datetime
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from holdfast.jobs.configuration import consistency
 from holdfast.jobs.configuration.plain_words import note
 from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problem, Problems, TextPosition
 from holdfast.jobs.configuration.quantities import StoragePlace
-from holdfast.jobs.configuration.rules import build_rule
+from holdfast.jobs.configuration.rules import build_rules
 from holdfast.jobs.configuration.settings import (
     OWN_PLACES,
     AlertSettings,
@@ -47,6 +48,7 @@ class Configuration:
     file : the name of its file, as it was given.
     settings : its sections, with defaults and absolute paths.
     rules : its declared rules, in order.
+    recounts : by rule, the shortest time between two recounts of its violating rows.
     warnings : settings that are valid, and may lose records or show figures to others.
     secrets : the secrets in its settings, and in the environment variables that these name.
     """
@@ -56,6 +58,7 @@ class Configuration:
     rules: tuple[Rule, ...]
     warnings: tuple[Problem, ...] = ()
     secrets: frozenset[str] = frozenset()
+    recounts: Mapping[str, datetime.timedelta] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Configuration({self.file!r}, {self.settings.name!r})"
@@ -120,7 +123,7 @@ def _read(
     secrets = frozenset(text for text in secrets_in(settings.model_dump()) if len(text) >= SHORTEST_SECRET)
     hidden = secrets | problems.secrets
     remember(hidden)
-    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), hidden)
+    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), hidden, checked.recounts)
 
 
 def _document(content: bytes, environment: Mapping[str, str], problems: Problems) -> Document:
@@ -161,6 +164,8 @@ class _Checked:
         self.warnings = Problems(secrets=reading.problems.secrets)
         self.tables = self.sections("tables", TableSettings)
         self.rules: list[Rule] = []
+        self.rule_names: list[str] = []
+        self.recounts: dict[str, datetime.timedelta] = {}
         self.constraints = validated(ConstraintsSettings, self.top.get("constraints") or {}, reading, ("constraints",))
         self.blocks = None
         if isinstance(given := self.top.get("blocks"), Keyed):
@@ -228,26 +233,29 @@ class _Checked:
         for _, table in self.tables:
             columns[table.name] = table.known_columns
             excluded[table.name] = frozenset(table.exclude)
+        declared = dict(self.names("rules"))
+        names = {i: [name] for i, name in declared.items()}
         for i, settings in self.sections("rules", RuleSettings):
 
             def refuse(path: Path, message: str, below: Path = ("rules", i)) -> None:
                 self.note([(path, message)], below)
 
-            rule = build_rule(settings, columns, refuse)
-            if rule is None:
-                continue
-            hidden = sorted(rule.columns & excluded.get(rule.table, frozenset()))
-            if hidden and columns[rule.table] is None:
-                refuse(
-                    (settings.form,),
-                    f"names '{hidden[0]}', which table {rule.table} excludes: monitor it, or remove it here",
-                )
-                continue
-            self.rules.append(rule)
+            rules = build_rules(settings, columns, refuse)
+            names[i] = [rule.name for rule in rules] or names[i]
+            for rule in rules:
+                hidden = sorted(rule.columns & excluded.get(rule.table, frozenset()))
+                if hidden and columns[rule.table] is None:
+                    problem = f"names '{hidden[0]}', which table {rule.table} excludes: monitor it, or remove it here"
+                    refuse((settings.form,), problem)
+                elif rule.name in self.recounts and [*declared.values()].count(rule.name) < 2:  # check_names has others
+                    refuse(("name",), f"'{rule.name}' is the name of a rule already: choose another")
+                else:
+                    self.rules.append(rule)
+                    self.recounts[rule.name] = settings.recount
+        self.rule_names = [name for several in names.values() for name in several]
 
     def check_alerts(self) -> None:
         tables = dict.fromkeys((name for _, name in self.names("tables")), True)
         tables |= {table.name: table.near is not None for _, table in self.tables}
-        rules = [name for _, name in self.names("rules")]
         for i, alert in self.sections("alerts", AlertSettings):
-            self.note(consistency.check_alert(alert, self.constraints, tables, rules), ("alerts", i))
+            self.note(consistency.check_alert(alert, self.constraints, tables, self.rule_names), ("alerts", i))

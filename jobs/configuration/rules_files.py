@@ -3,6 +3,7 @@
     tax_rate: not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)    # a comment
     Zip -> City                                                                     # its name is its text
     `at: noon`: key(Phone)                                                          # a name in backquotes
+    places: Zip -> City, State                             # two rules, called places.City and places.State
 
 The name of a line ends at its first ':'. A name with a colon, an opening bracket or the start of a comment is written
 in backquotes, as names of columns are. `#` starts a comment unless it is part of a name, as in `Item#`. A YAML file has
@@ -19,11 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
-from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, parse_rule_body
+from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, parse_rule_parts
 from holdfast.constraints.columns import unknown_name
+from holdfast.display.rule_names import named_by_text
 from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problems, TextPosition
 from holdfast.jobs.configuration.reading import content_of, decoded, validated
-from holdfast.jobs.configuration.rules import build_rule, named_columns
+from holdfast.jobs.configuration.rules import build_rules, named_columns
 from holdfast.jobs.configuration.settings import RuleSettings, Settings
 from holdfast.jobs.configuration.settings_model import Reading
 from holdfast.jobs.configuration.yaml_text import Document, Keyed, read_yaml
@@ -180,13 +182,19 @@ class _Reader:
             problem = "needs a rule after its ':'" if name else "needs a name before its ':'"
             self.found[origin].add(place, (), f"{problem}, as in 'zip_city: Zip -> City'")
             return
-        self._name(name, origin, place)
         try:
-            parsed = parse_rule_body(body)
-            table = parsed.dependent.table if isinstance(parsed, InclusionDependency) else self._only
-            self.declared.append(Declared(Rule(name, table, parsed), origin, place))
+            parts = parse_rule_parts(body)
+            first = parts[0].body
+            table = first.dependent.table if isinstance(first, InclusionDependency) else self._only
+            rules = [Rule(part.named(name), table, part.body) for part in parts]
+            rules = rules if head else named_by_text(rules)
         except UsageError as error:
+            self._name(name, origin, place)
             self.found[origin].add(place, (), str(error))
+            return
+        for rule in rules:
+            self._name(rule.name, origin, place)
+            self.declared.append(Declared(rule, origin, place))
 
     def _name(self, name: str, origin: str, place: TextPosition) -> None:
         where = f"{origin}:{place.line}" if place.line else origin
@@ -212,8 +220,9 @@ class _Reader:
             def refuse(below: Path, message: str, path: Path = path) -> None:
                 problems.add(document.place((*path, *below)), (*path, *below), message)
 
-            rule = build_rule(settings, self._tables, refuse)
-            if rule is not None:
+            for rule in build_rules(settings, self._tables, refuse):
+                if rule.name != settings.name:
+                    self._name(rule.name, origin, document.place((*path, "name")))
                 self.declared.append(Declared(rule, origin, document.place((*path, settings.form))))
 
 

@@ -168,7 +168,7 @@ output: ./var/tables
 triger: {interval: 1 second}
 tables:
   - name: airport
-    key: ident
+    key: {ident: 1}
     columns: {elevation_ft: longg}
     source: {format: kafak}
   - name: tax
@@ -454,7 +454,7 @@ class TestTables:
             (["seed: {path: a.csv, encoding: utf-88}"], "tables[0].seed.encoding", "unknown encoding"),
             (["seed: {path: a.csv, delimiter: ';;'}"], "tables[0].seed.delimiter", "one character"),
             (["seed: {path: a.csv, null_tokens: [~]}"], "tables[0].seed.null_tokens", "list of texts"),
-            (["seed: {path: a.csv, strings: some}"], "tables[0].seed.strings", "expected all"),
+            (["seed: {path: a.csv, strings: 5}"], "tables[0].seed.strings", "expected all"),
             (["seed: {path: ~/a.csv}"], "tables[0].seed.path", "${HOME}/a.csv"),
             (["seed: {path: a.csv}", "key: []"], "tables[0].key", "at least one"),
             (["seed: {path: a.csv}", "key: [Zip, Zip]"], "tables[0].key", "twice"),
