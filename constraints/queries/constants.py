@@ -32,7 +32,10 @@ _ROOM = Context(prec=3 * _MOST_POWER)
 _ODD = re.compile(r"(['\\$\x00-\x1f\x7f-\x9f])")
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
 _MANY_DIGITS = "The constant is exact for floats, and for decimal columns of up to 21 digits before the point."
-_OTHER_PATTERNS = "The pattern is of RE2, as DuckDB has it: PostgreSQL and Spark read some expressions otherwise."
+_OTHER_PATTERNS = (
+    "The pattern is of RE2, as DuckDB has it: PostgreSQL and Spark read some expressions otherwise; on PostgreSQL, a "
+    "dot also stands for a line feed."
+)
 _IN_UTC = "A time without an offset is in UTC: set the time zone of the session to UTC."
 
 

@@ -7,7 +7,7 @@ from holdfast.constraints.conditions import Condition
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.near import NearConstraint
-from holdfast.constraints.nulls import NullsApart
+from holdfast.constraints.nulls import Body, NullsApart
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.constraints.queries.exact import Form, of_apart, of_condition, of_denial, of_inclusion
@@ -17,9 +17,7 @@ from holdfast.constraints.rules import Rule
 from holdfast.constraints.sentences import sentence
 from holdfast.constraints.values import Value
 
-Provable = (
-    str | Rule | DenialConstraint | OrderDependency | InclusionDependency | NearConstraint | Condition | NullsApart
-)
+Provable = str | Rule | Body | NearConstraint
 """What a query proves; a `Condition` must not occur."""
 
 
