@@ -10,7 +10,7 @@ Invariant: a value of these types does not depend on the working folder.
 import datetime
 import os.path
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -194,15 +194,21 @@ def _range(value: Any) -> tuple[Literal | None, Literal | None]:
     least, greatest = (None if end is None else _constant(end) for end in ends)
     if least is not None and greatest is not None:
         if least.is_text != greatest.is_text:
-            raise ValueError(f"{least} and {greatest} are of different types: expected two numbers, or two texts")
-        if not least.is_text and _is_above(least, greatest):
-            raise ValueError(f"{least} is above {greatest}, so that no value would be accepted: exchange the two")
+            one, other = map(shown, ends)
+            raise ValueError(f"{one} and {other} are of different types: expected two numbers, or two texts")
+        if not least.is_text and _rank(least) > _rank(greatest):
+            one, other = map(shown, ends)
+            raise ValueError(f"{one} is above {other}, so that no value would be accepted: exchange the two")
     return least, greatest
 
 
-def _is_above(one: Literal, other: Literal) -> bool:
-    numbers = {"true", "false"}
-    return not {one.text, other.text} & numbers and Decimal(one.text) > Decimal(other.text)
+def _rank(number: Literal) -> tuple[bool, Decimal]:
+    """Return the place of a number in the order of numbers, NaN above all others; the same for all that are none."""
+    try:
+        value = Decimal(number.text)
+    except InvalidOperation:  # true and false; an exponent that no column takes
+        return True, Decimal(0)
+    return (True, Decimal(0)) if value.is_nan() else (False, value)
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")

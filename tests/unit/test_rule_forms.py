@@ -68,6 +68,7 @@ def refused(line: str) -> str:
         ("range: {month: [1, 12]}", ["r: not(t.month < 1 or t.month > 12)"]),
         ("range: {month: {min: 1}, delay: {max: 1.5}}", ["r: not(t.month < 1 or t.delay > 1.5)"]),
         ("range: {month: [~, 12]}", ["r: not(t.month > 12)"]),
+        ("range: {delay: [-.inf, 1e9]}", ["r: not(t.delay < -inf or t.delay > 1e9)"]),
         ('matches: {tail: "N[0-9]+"}', ["r: not(t.tail not matches 'N[0-9]+')"]),
         ('fd: "origin -> city"', ["r: not(t.origin = s.origin and t.city != s.city)"]),
         (
@@ -136,6 +137,7 @@ def test_what_a_form_declares(form: str, texts: list[str]) -> None:
         ("range: {month: [~, ~]}", "given a list"),
         ("range: {month: {least: 1}}", "given a mapping"),
         ("range: {month: [12, 1]}", "12 is above 1"),
+        ("range: {delay: [.nan, .inf]}", "nan is above inf"),
         ("range: {month: [1, x]}", "1 and 'x' are of different types"),
         ("range: {origin: [A, Z]}", "the values of origin have no order"),
         ('matches: {tail: "["}', "pattern '[' is no regular expression (RE2): missing ]"),
