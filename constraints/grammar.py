@@ -41,6 +41,7 @@ _BOOLEAN = re.compile(r"(true|false)\b", re.IGNORECASE)
 IS_NULL = re.compile(r"is\s+(not\s+)?null\b", re.IGNORECASE)
 IN_LIST = re.compile(r"(not\s+)?in\s*\(", re.IGNORECASE)
 MATCHES = re.compile(r"(not\s+)?matches\b", re.IGNORECASE)
+BARE_CELL = re.compile(r"([^\W\d]\w*)\s*(?:[=<>!≠≤≥]|(?:is|matches)\b|(?:not\s+)?(?:in\s*\(|matches\b))", re.IGNORECASE)
 _MAX_DEPTH = 100
 
 
@@ -164,8 +165,13 @@ class ConditionParser:
 
     def comparison(self) -> Atom:
         """Read an atom."""
+        self.accept("")
         start = self.position
-        left = self.cell() or self.literal() or self.fail("a cell such as t.Salary, a number or a 'text'")
+        left = self.cell() or self.literal()
+        if left is None:
+            if bare := BARE_CELL.match(self.text, start):
+                self.refuse(f"a condition names the row of a column: write t.{bare[1]}", start)
+            self.fail("a cell such as t.Salary, a number or a 'text'")
         if isinstance(left, Cell) and (found := self.cell_test(left)):
             return found
         operator = self.operator()

@@ -30,6 +30,7 @@ from holdfast.constraints.denial import DenialConstraint, functional_dependency,
 from holdfast.constraints.errors import ConstraintSyntaxError
 from holdfast.constraints.grammar import (
     AND,
+    BARE_CELL,
     IN_LIST,
     IS_NULL,
     MATCHES,
@@ -181,7 +182,6 @@ def _as_body(condition: Condition) -> Body:
     return condition if predicates is None else DenialConstraint(predicates)
 
 
-_BARE = re.compile(r"([^\W\d]\w*)\s*(?:[=<>!≠≤≥]|(?:is|matches|between)\b|(?:not\s+)?in\s*\()", re.IGNORECASE)
 _OPEN = re.compile(r"[({]")
 _BRACKETS = re.compile(r"[(\s]+")
 _QUANTIFIER = re.compile(r"(?:∀|\\forall\b)[^¬\\(]*")
@@ -304,8 +304,8 @@ class _Parser(ConditionParser):
             return (RulePart(self.required()),)
         if "->" in TEXT.sub("", QUOTED_NAME.sub("", rest)):
             return self.functional_dependencies()
-        if (bare := _BARE.match(rest)) is not None:
-            self.refuse(f"a condition names the row of a column: write t.{bare[1]}", self.position)
+        if BARE_CELL.match(rest):
+            return (RulePart(self.required()),)
         return (RulePart(self.inclusion()),)
 
     def tests_cells(self) -> bool:

@@ -125,7 +125,9 @@ def test_what_a_form_declares(form: str, texts: list[str]) -> None:
         ("unique: {tail: 1}", "expected a list such as [a, b], given a mapping"),
         ("key: 5", 'expected a text, given 5 (in quotes, "5", it is one)'),
         ("values: {}", "at least one entry"),
-        ("values: JFK", "expected a mapping of names and values"),
+        ("values: JFK", "expected a mapping such as {state: [MA, NY]}, given 'JFK'"),
+        ("range: [1, 12]", "expected a mapping such as {month: [1, 12]}, given a list"),
+        ('require: "month > 1"', "a condition names the row of a column: write t.month"),
         ("values: {origin: []}", "at least one entry"),
         ("values: {origin: [JFK, ~]}", "only with 'nulls: break'"),
         ("values: {origin: [[JFK]]}", "expected a number, a text, true or false, given a list"),
@@ -225,6 +227,7 @@ def test_rules_as_texts(line: str, rules: list[str]) -> None:
     [
         ("t.month < s.month", "say what two rows must not be, as in not(...)"),
         ("month >= 1", "a condition names the row of a column: write t.month"),
+        ("not(tail matches 'x')", "a condition names the row of a column: write t.tail"),
         ("t.month in ()", "expected a number or a 'text'"),
         ("t.month in (1", "expected ',' or ')', and the text ends"),
         ("t.tail matches", "expected a pattern in quotes"),
