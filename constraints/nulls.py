@@ -69,7 +69,7 @@ class NullsApart:
         return tuple(NullTest(Cell("t" if row == "t" else "s", name), False) for name in self.compared(row))
 
     def __str__(self) -> str:
-        return f"{f'not({self.body})' if isinstance(self.body, Condition) else self.body} nulls apart"
+        return f"{body_text(self.body)} nulls apart"
 
 
 Body = DenialConstraint | OrderDependency | InclusionDependency | Condition | NullsApart
@@ -117,6 +117,25 @@ def with_nulls(parts: Sequence[RulePart], nulls: Nulls | None) -> tuple[RulePart
     if nulls is Nulls.BREAK and not isinstance(found[0].body, Condition):
         found.append(RulePart(_missing(columns), "nulls"))
     return tuple(found)
+
+
+def body_text(body: Body) -> str:
+    """Return the text of a body; a condition as `not(...)`, or as what is required where `not(...)` would negate twice.
+
+    >>> from holdfast.constraints.conditions import Literal
+    >>> print(body_text(Condition.of(MemberTest(Cell("t", "State"), (Literal("MA", True),), is_member=False))))
+    t.State in ('MA')
+    >>> print(body_text(Condition.of(NullTest(Cell("t", "State"), True))))
+    not(t.State is null)
+    """
+    if not isinstance(body, Condition):
+        return str(body)
+    is_negative = any(
+        (isinstance(atom, MemberTest) and not atom.is_member) or (isinstance(atom, PatternTest) and not atom.is_match)
+        for atom in body.atoms
+    )
+    is_plain = not is_pairwise(body) and all(len(conjunction) == 1 for conjunction in body.alternatives)
+    return str(body.negated) if is_negative and is_plain else f"not({body})"
 
 
 def is_pairwise(body: Body) -> bool:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from holdfast.constraints.conditions import Condition
 from holdfast.constraints.errors import UsageError
 from holdfast.constraints.inclusion import InclusionDependency
-from holdfast.constraints.nulls import Body, NullsApart, is_pairwise
+from holdfast.constraints.nulls import Body, NullsApart, body_text, is_pairwise
 
 __all__ = ["Body", "Rule", "Severity", "Threshold"]
 
@@ -112,7 +112,7 @@ class Rule:
     @property
     def text(self) -> str:
         """The body as a text that `parse_rule_body` reads back."""
-        return f"not({self.body})" if isinstance(self.body, Condition) else str(self.body)
+        return body_text(self.body)
 
     @property
     def threshold(self) -> str | None:

@@ -7,7 +7,7 @@ from holdfast.constraints.conditions import Condition
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.near import NearConstraint
-from holdfast.constraints.nulls import Body, NullsApart
+from holdfast.constraints.nulls import Body, NullsApart, body_text
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.constraints.queries.exact import Form, of_apart, of_condition, of_denial, of_inclusion
@@ -69,7 +69,7 @@ def query(
     else:
         source = "" if is_inclusion else writer.table("data" if table is None else table)
     form = _form(writer, source, about)
-    text = f"not({about})" if isinstance(about, Condition) else str(about)
+    text = str(about) if isinstance(about, NearConstraint) else body_text(about)
     words = [
         text if rule is None or rule.name == text else f"{rule.name}: {text}",
         sentence(about.exact if isinstance(about, NearConstraint) else about),
