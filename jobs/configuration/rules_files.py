@@ -49,11 +49,13 @@ class Declared:
     ----------
     rule : the rule; its table is empty where the declaration names none, and `placed` finds it.
     origin, place : the file and the position in it; `--rule` for the command line.
+    columns : the columns of all rules of the same declaration, which are about one table.
     """
 
     rule: Rule
     origin: str
     place: TextPosition
+    columns: frozenset[str]
 
 
 def read_rules(
@@ -77,14 +79,17 @@ def placed(declared: Sequence[Declared], schemas: Mapping[str, Schema]) -> list[
     """Return the rules with their tables; raise an error with all rules that do not fit the tables."""
     found = _Found(Problems)
     rules = []
+    reported: set[tuple[str, TextPosition, frozenset[str], str]] = set()
     for one in declared:
         rule = one.rule
-        having = [name for name, schema in schemas.items() if rule.columns <= set(schema.names)]
+        having = [name for name, schema in schemas.items() if one.columns <= set(schema.names)]
         if not rule.table and len(having) == 1:
             rule = replace(rule, table=having[0])
-        missing = [f"rule {rule.name}: {problem}" for problem in _missing(rule, having, schemas)]
+        missing = [(one.origin, one.place, one.columns, text) for text in _missing(rule, one.columns, having, schemas)]
+        new = [problem[-1] for problem in missing if problem not in reported]  # once for all rules of a declaration
+        reported.update(missing)
         with suppress(Enough):
-            for problem in missing or _unfit(rule, schemas):
+            for problem in [f"rule {rule.name}: {problem}" for problem in new] if missing else _unfit(rule, schemas):
                 found[one.origin].add(one.place, (), problem)
         rules.append(rule)
     _refuse(found)
@@ -100,10 +105,12 @@ def _refuse(found: _Found) -> None:
         raise UsageError("\n".join(map(str, errors)))
 
 
-def _missing(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+def _missing(
+    rule: Rule, columns: frozenset[str], having: Sequence[str], schemas: Mapping[str, Schema]
+) -> Iterator[str]:
     """Yield a problem for each table and column of a rule that does not exist."""
     if not rule.table:
-        yield from _no_one_table(rule, having, schemas)
+        yield from _no_one_table(columns, having, schemas)
         return
     for table, column in named_columns(rule):
         if table not in schemas:
@@ -122,7 +129,7 @@ def _unfit(rule: Rule, schemas: Mapping[str, Schema]) -> Iterator[str]:
         yield str(error)
 
 
-def _no_one_table(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+def _no_one_table(columns: frozenset[str], having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
     if having:
         yield (
             f"tables {', '.join(having)} have its columns: name the table in a YAML rules file, as in "
@@ -130,12 +137,12 @@ def _no_one_table(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schem
         )
         return
     every = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
-    unknown = sorted(rule.columns - set(every))
+    unknown = sorted(columns - set(every))
     for column in unknown:
         yield unknown_name("no table has a column", column, every)
     if not unknown:
-        owned = {name: sorted(rule.columns & set(schema.names)) for name, schema in schemas.items()}
-        parts = "; ".join(f"{name} has {', '.join(columns)}" for name, columns in owned.items() if columns)
+        owned = {name: sorted(columns & set(schema.names)) for name, schema in schemas.items()}
+        parts = "; ".join(f"{name} has {', '.join(names)}" for name, names in owned.items() if names)
         yield f"no table has all its columns ({parts}): a rule is about one table, or an inclusion"
 
 
@@ -192,9 +199,10 @@ class _Reader:
             self._name(name, origin, place)
             self.found[origin].add(place, (), str(error))
             return
+        columns = frozenset(column for rule in rules for column in rule.columns)
         for rule in rules:
             self._name(rule.name, origin, place)
-            self.declared.append(Declared(rule, origin, place))
+            self.declared.append(Declared(rule, origin, place, columns))
 
     def _name(self, name: str, origin: str, place: TextPosition) -> None:
         where = f"{origin}:{place.line}" if place.line else origin
@@ -220,10 +228,12 @@ class _Reader:
             def refuse(below: Path, message: str, path: Path = path) -> None:
                 problems.add(document.place((*path, *below)), (*path, *below), message)
 
-            for rule in build_rules(settings, self._tables, refuse):
+            made = build_rules(settings, self._tables, refuse)
+            columns = frozenset(column for rule in made for column in rule.columns)
+            for rule in made:
                 if rule.name != settings.name:
                     self._name(rule.name, origin, document.place((*path, "name")))
-                self.declared.append(Declared(rule, origin, document.place((*path, settings.form))))
+                self.declared.append(Declared(rule, origin, document.place((*path, settings.form)), columns))
 
 
 def _rules_in(document: Document, problems: Problems) -> tuple[Path, list[object]]:

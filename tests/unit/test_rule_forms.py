@@ -173,6 +173,23 @@ def test_names_of_parts_are_names_of_rules() -> None:
         declared("{name: a.state, key: id}", '{name: a, fd: "origin -> city, state"}')
 
 
+def test_a_missing_column_is_a_problem_once() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        declared('{name: a, fd: "origin -> cty, state", nulls: break}')
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("rule a.cty: table flights has no column 'cty'; did you mean 'city'?")
+
+
+def test_the_parts_of_a_text_are_about_one_table() -> None:
+    tables = {"flights": FLIGHTS, "places": Schema("places", tuple(TEXTS[1:3]))}
+    found = placed(read_rules(None, ["p: origin -> city, state nulls break"], list(tables)), tables)
+    assert [(rule.name, rule.table) for rule in found] == [
+        ("p.city", "flights"),
+        ("p.state", "flights"),
+        ("p.nulls", "flights"),
+    ]
+
+
 def test_thresholds_are_of_each_part() -> None:
     pairs, nulls = declared("{name: r, key: tail, nulls: break, max_violating_pairs: 3, max_violating_rows: 1%}")
     assert pairs.threshold == "at most 3 violating pairs; at most 1% violating rows"
