@@ -29,6 +29,7 @@ from holdfast.constraints.errors import (
 from holdfast.constraints.identity import Constraint, constraint_fields, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.near import NearConstraint, NearShape, near_form, parse_near, parse_share
+from holdfast.constraints.nulls import Nulls, NullsApart, RulePart, with_nulls
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.order import OrderDependency, OrderKind
 from holdfast.constraints.parsing import (
@@ -36,11 +37,13 @@ from holdfast.constraints.parsing import (
     parse_constraint,
     parse_denial,
     parse_forbidden,
+    parse_functional_dependencies,
     parse_functional_dependency,
     parse_inclusion,
     parse_order,
     parse_required,
     parse_rule_body,
+    parse_rule_parts,
 )
 from holdfast.constraints.predicates import Predicate
 from holdfast.constraints.rules import Rule, Severity, Threshold
@@ -68,6 +71,8 @@ __all__ = [
     "InputError",
     "NearConstraint",
     "NearShape",
+    "Nulls",
+    "NullsApart",
     "Operator",
     "OrderDependency",
     "OrderKind",
@@ -76,6 +81,7 @@ __all__ = [
     "Reason",
     "RowImage",
     "Rule",
+    "RulePart",
     "Schema",
     "Severity",
     "StateBehindBackup",
@@ -101,14 +107,17 @@ __all__ = [
     "parse_constraint",
     "parse_denial",
     "parse_forbidden",
+    "parse_functional_dependencies",
     "parse_functional_dependency",
     "parse_inclusion",
     "parse_near",
     "parse_order",
     "parse_required",
     "parse_rule_body",
+    "parse_rule_parts",
     "parse_share",
     "parse_type",
     "read_value",
     "sentence",
+    "with_nulls",
 ]

@@ -1,12 +1,13 @@
 """Conditions that a declared rule forbids, on one row or on a pair of rows.
 
 A condition is kept in disjunctive form: alternatives, each a conjunction of atoms. An atom compares a cell
-with a literal, with another cell of the same row, or with a cell of the other row, or asks whether it is
-null. Negation is pushed down to the atoms when a condition is read.
+with a literal, with another cell of the same row, or with a cell of the other row, or tests a cell alone: is it null,
+is it one of some literals, does it match a pattern. Negation is pushed down to the atoms when a condition is read.
 
-Nulls: a null satisfies no comparison with a literal or within its row, neither `t.A > 1` nor `t.A <= 1`; so
-`require: t.A > 1`, which forbids `t.A <= 1`, is not broken by it. Between two rows nulls compare as in denial
-constraints, where every comparison is either true or false.
+Nulls: a null satisfies no comparison with a literal or within its row, neither `t.A > 1` nor `t.A <= 1`, is neither in
+nor not in a list, and neither matches nor does not match a pattern; so `require: t.A > 1`, which forbids `t.A <= 1`, is
+not broken by it. Between two rows nulls compare as in denial constraints, where every comparison is either true or
+false.
 """
 
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ Row = OneOf["t", "s"]
 
 MAX_ALTERNATIVES = 256
 MAX_ATOMS = 1_000
+MAX_LITERALS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,78 @@ class NullTest:
         return f"{self.cell} is {'null' if self.is_null else 'not null'}"
 
 
-Atom = Comparison | NullTest
+@dataclass(frozen=True, slots=True)
+class MemberTest:
+    """`cell in (literal, ...)`, or `not in`.
+
+    Examples
+    --------
+    >>> print(MemberTest(Cell("t", "State"), (Literal("MA", True), Literal("NY", True)), is_member=False))
+    t.State not in ('MA', 'NY')
+    """
+
+    cell: Cell
+    literals: tuple[Literal, ...]
+    is_member: bool
+
+    def __post_init__(self) -> None:
+        if not self.literals:
+            raise UsageError(f"the list of {self.cell} has no value: name at least one")
+        if len(self.literals) > MAX_LITERALS:
+            raise UsageError(
+                f"the list of {self.cell} has more than {MAX_LITERALS:,} values: put them into a table, and declare "
+                "an inclusion, as in orders.state in states.code"
+            )
+
+    @property
+    def negated(self) -> "MemberTest":
+        """The test that passes where this test fails, on values that are not null."""
+        return MemberTest(self.cell, self.literals, not self.is_member)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell of the test, as a tuple."""
+        return (self.cell,)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The comparison with each literal: of `in` any has to hold, of `not in` all."""
+        operator = Operator.EQUAL if self.is_member else Operator.UNEQUAL
+        return tuple(Comparison(self.cell, operator, literal) for literal in self.literals)
+
+    def __str__(self) -> str:
+        return f"{self.cell} {'in' if self.is_member else 'not in'} ({', '.join(map(str, self.literals))})"
+
+
+@dataclass(frozen=True, slots=True)
+class PatternTest:
+    """`cell matches 'pattern'`, or `not matches`: whether the whole text of a cell matches a regular expression.
+
+    Examples
+    --------
+    >>> print(PatternTest(Cell("t", "Zip"), "[0-9]{5}", is_match=True))
+    t.Zip matches '[0-9]{5}'
+    """
+
+    cell: Cell
+    pattern: str
+    is_match: bool
+
+    @property
+    def negated(self) -> "PatternTest":
+        """The test that passes where this test fails, on values that are not null."""
+        return PatternTest(self.cell, self.pattern, not self.is_match)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell of the test, as a tuple."""
+        return (self.cell,)
+
+    def __str__(self) -> str:
+        return f"{self.cell} {'matches' if self.is_match else 'not matches'} {Literal(self.pattern, is_text=True)}"
+
+
+Atom = Comparison | NullTest | MemberTest | PatternTest
 
 
 @dataclass(frozen=True, slots=True)

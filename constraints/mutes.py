@@ -46,7 +46,8 @@ class Mute:
         body = parse_rule_body(self.constraint)
         if not isinstance(body, (DenialConstraint, OrderDependency, InclusionDependency)):
             raise UsageError(
-                f"'{self.constraint}' is about single rows: such constraints are rules, and never published"
+                f"'{self.constraint}' is about single rows, or leaves out nulls: such constraints are rules, and never "
+                "published"
             )
 
     def covers(self, table: str, text: str) -> bool:

@@ -7,10 +7,12 @@ name is depends on where it stands. Grammar (upper case: any of the spellings be
     predicate  := cell OP cell                            one cell of t, one of s
     order      := { [name (, name)*] } : [] -> name   |   {...} : name ~ name [desc]
     inclusion  := name.name in name.name
-    rule       := denial | order | inclusion | key(name, ...) | name, ... -> name | NOT ( condition )
+    rule       := body [nulls equal | nulls apart | nulls break]
+    body       := denial | order | inclusion | key(name, ...) | name, ... -> name, ... | NOT ( condition ) | condition
     condition  := conjunct (OR conjunct)* ;  conjunct := test (AND test)*
     test       := NOT test | ( condition ) | operand OP operand | cell is [not] null
-    operand    := cell | number | 'text' | true | false
+                | cell [not] in (literal, ...) | cell [not] matches 'pattern'
+    operand    := cell | literal ;  literal := number | 'text' | true | false
 
 NOT: `not`, `¬`, `!`; AND: `and`, `∧`, `^`, `&&`; OR: `or`, `∨`, `||`; OP: `=`, `==`, `!=`, `<>`, `≠`, `<`,
 `<=`, `≤`, `>`, `>=`, `≥`; LaTeX's `\neg \wedge \vee \neq \leq \geq` too. Rows: `t` and `s`, `t0` and
@@ -19,21 +21,35 @@ header's and not part of the name. Keywords are lower or upper case.
 """
 
 import re
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from holdfast.constraints.columns import ColumnRef
-from holdfast.constraints.conditions import Cell, Comparison, Condition, Literal, NullTest, Row
+from holdfast.constraints.conditions import Comparison, Condition
 from holdfast.constraints.denial import DenialConstraint, functional_dependency, key
-from holdfast.constraints.errors import ConstraintSyntaxError, UsageError
+from holdfast.constraints.errors import ConstraintSyntaxError
+from holdfast.constraints.grammar import (
+    AND,
+    BARE_CELL,
+    IN_LIST,
+    IS_NULL,
+    MATCHES,
+    NOT,
+    NUMBER,
+    OPERATOR,
+    QUOTED_NAME,
+    ROW,
+    TEXT,
+    ConditionParser,
+    Parsed,
+)
 from holdfast.constraints.inclusion import InclusionDependency
-from holdfast.constraints.operators import SPELLINGS, Operator
+from holdfast.constraints.nulls import Body, Nulls, RulePart, with_nulls
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.predicates import Predicate
-from holdfast.constraints.rules import Body
-from holdfast.constraints.types import is_type_name
 
-Parsed = TypeVar("Parsed")
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def parse_denial(text: str) -> DenialConstraint:
@@ -79,6 +95,17 @@ def parse_functional_dependency(text: str) -> DenialConstraint:
     return _whole(text, _Parser.functional_dependency)
 
 
+def parse_functional_dependencies(text: str) -> tuple[RulePart, ...]:
+    """Read `A, B -> C, D`: a dependency for each column on the right.
+
+    >>> for part in parse_functional_dependencies("Zip -> City, State"):
+    ...     print(part.named("places"), part.body)
+    places.City not(t.Zip = s.Zip and t.City != s.City)
+    places.State not(t.Zip = s.Zip and t.State != s.State)
+    """
+    return _whole(text, _Parser.functional_dependencies)
+
+
 def parse_condition(text: str) -> Condition:
     """Read a condition on single rows or on pairs of rows.
 
@@ -89,14 +116,31 @@ def parse_condition(text: str) -> Condition:
 
 
 def parse_rule_body(text: str) -> Body:
-    """Read the body of a rule: any constraint, `key(...)`, `A -> B`, or `not(condition)`.
+    """Read the body of a rule: any constraint, `key(...)`, `A -> B`, `not(condition)`, or a condition on each row.
 
     >>> parse_rule_body("key(ident)")
     DenialConstraint(predicates=(Predicate(left='ident', operator=<Operator.EQUAL: 2>, right='ident'),))
-    >>> str(parse_rule_body("not(t.Salary <= 0)"))
-    't.Salary <= 0'
+    >>> str(parse_rule_body("not(t.Salary <= 0)")), str(parse_rule_body("t.Salary > 0"))
+    ('t.Salary <= 0', 't.Salary <= 0')
+    >>> str(parse_rule_body("key(ident) nulls apart"))
+    'not(t.ident = s.ident) nulls apart'
     """
-    return _whole(text, _Parser.rule_body)
+    parts = parse_rule_parts(text)
+    if len(parts) > 1:
+        raise ConstraintSyntaxError(f"this declares {len(parts)} rules: write them one by one", text, 0)
+    return parts[0].body
+
+
+def parse_rule_parts(text: str) -> tuple[RulePart, ...]:
+    """Read the text of a declaration, which may have several parts.
+
+    >>> for part in parse_rule_parts("Zip -> City, State nulls break"):
+    ...     print(part.ending, part.body)
+    City not(t.Zip = s.Zip and t.City != s.City) nulls apart
+    State not(t.Zip = s.Zip and t.State != s.State) nulls apart
+    nulls t.Zip is null or t.City is null or t.State is null
+    """
+    return _whole(text, _Parser.rule_parts)
 
 
 def parse_forbidden(text: str) -> Body:
@@ -138,116 +182,26 @@ def _as_body(condition: Condition) -> Body:
     return condition if predicates is None else DenialConstraint(predicates)
 
 
-_NOT = re.compile(r"¬|\\neg\b|!(?!=)|not\b(?!\.)", re.IGNORECASE)
-_AND = re.compile(r"∧|\^|&&|\\wedge\b|and\b", re.IGNORECASE)
-_OR = re.compile(r"∨|\|\||\\vee\b|or\b", re.IGNORECASE)
-_LATEX = {"\\neq": Operator.UNEQUAL, "\\leq": Operator.LESS_EQUAL, "\\geq": Operator.GREATER_EQUAL}
-_OPERATORS = {**SPELLINGS, **_LATEX}
-_OPERATOR = re.compile("|".join(re.escape(s) for s in sorted(_OPERATORS, key=len, reverse=True)))
 _OPEN = re.compile(r"[({]")
+_BRACKETS = re.compile(r"[(\s]+")
 _QUANTIFIER = re.compile(r"(?:∀|\\forall\b)[^¬\\(]*")
-_ROW = re.compile(r"(t[012]|[ts])\s*\.\s*", re.IGNORECASE)
-_QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
-_LOOSE_NAME = re.compile(r"(?:(?!->)[^\s=<>!≠≤≥∧∨¬^,()'\"`\[\]{}:~|&\\])+")
-_NAME_WITHOUT_DOT = re.compile(r"(?:(?!->)[^\s.=<>!≠≤≥∧∨¬^,()'\"`\[\]{}:~|&\\])+")
-_TYPE_SUFFIX = re.compile(r"\(([A-Za-z0-9_]+)\)")
-_TEXT = re.compile(r"'((?:[^']|'')*)'")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf(?:inity)?)\b", re.IGNORECASE)
-_BOOLEAN = re.compile(r"(true|false)\b", re.IGNORECASE)
-_IS_NULL = re.compile(r"is\s+(not\s+)?null\b", re.IGNORECASE)
+_NULLS = re.compile(r"nulls\b", re.IGNORECASE)
+_TREATMENT = re.compile("|".join(rf"{nulls.value}\b" for nulls in Nulls), re.IGNORECASE)
 _KEY = re.compile(r"(?:key|unique)\s*\(", re.IGNORECASE)
 _DESC = re.compile(r"desc\b", re.IGNORECASE)
 _IN = re.compile(r"in\b|⊆", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_DEPTH = 100
 
 
-class _Parser:
-    """A cursor in a text, and the grammar rules that move it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.position = 0
-        self.depth = 0
-        self.left_row = "t1" if "t2." in text and "t0." not in text else "t0"
-
-    # The cursor
-
-    def accept(self, pattern: re.Pattern[str] | str) -> re.Match[str] | None:
-        """Skip white space, and `pattern` if it follows; return the match or None."""
-        while self.position < len(self.text) and self.text[self.position].isspace():
-            self.position += 1
-        if isinstance(pattern, str):
-            pattern = re.compile(re.escape(pattern))
-        match = pattern.match(self.text, self.position)
-        if match:
-            self.position = match.end()
-        return match
-
-    def expect(self, pattern: re.Pattern[str] | str, expected: str) -> re.Match[str]:
-        return self.accept(pattern) or self.fail(expected)
-
-    def fail(self, expected: str) -> NoReturn:
-        self.accept("")
-        found = "" if self.position < len(self.text) else ", and the text ends"
-        raise ConstraintSyntaxError(f"expected {expected}{found}", self.text, self.position)
-
-    def refuse(self, problem: str, position: int) -> NoReturn:
-        raise ConstraintSyntaxError(problem, self.text, position)
-
-    def end(self) -> None:
-        self.accept("")
-        if self.position < len(self.text):
-            self.fail("nothing more")
-
-    # Names, cells, literals
-
-    def name(self, *, dots: bool = True) -> str:
-        quoted_name = self.accept(_QUOTED_NAME)
-        if quoted_name:
-            return quoted_name[1].replace("``", "`")
-        loose = self.expect(
-            _LOOSE_NAME if dots else _NAME_WITHOUT_DOT, "a column's name (in backquotes if it is not plain)"
-        )
-        suffix = _TYPE_SUFFIX.match(self.text, self.position)
-        if suffix and is_type_name(suffix[1]):
-            self.position = suffix.end()
-        return loose[0]
-
-    def names(self, close: str) -> list[str]:
-        found: list[str] = []
-        while not self.accept(close):
-            if found:
-                self.expect(",", f"',' or '{close}'")
-            found.append(self.name())
-        return found
-
-    def cell(self) -> Cell | None:
-        row = self.accept(_ROW)
-        if row is None:
-            return None
-        variable = row[1].lower()
-        side: Row = "t" if variable in {"t", self.left_row} or (variable == "t1" and "t0." not in self.text) else "s"
-        return Cell(side, self.name())
-
-    def literal(self) -> Literal | None:
-        text = self.accept(_TEXT)
-        if text:
-            return Literal(text[1].replace("''", "'"), is_text=True)
-        word = self.accept(_BOOLEAN) or self.accept(_NUMBER)
-        return Literal(word[0].lower(), is_text=False) if word else None
-
-    def operator(self) -> Operator:
-        return _OPERATORS[self.expect(_OPERATOR, "a comparison (=, !=, <, <=, >, >=)")[0]]
-
-    # Constraints
+class _Parser(ConditionParser):
+    """The grammar rules of constraints and rules."""
 
     def constraint(self) -> DenialConstraint | OrderDependency | InclusionDependency:
         self.accept("")
         rest = self.text[self.position :]
         if rest.startswith("{"):
             return self.order()
-        if rest.startswith("[") or _NOT.match(rest) or _QUANTIFIER.match(rest):
+        if rest.startswith("[") or NOT.match(rest) or _QUANTIFIER.match(rest):
             return self.denial()
         if not rest:
             self.fail("a constraint")
@@ -259,15 +213,15 @@ class _Parser:
             predicates = []
             while not self.accept("]"):
                 predicates.append(self.predicate())
-                self.accept(_AND)
+                self.accept(AND)
             return self.build(DenialConstraint, predicates)
         self.accept(_QUANTIFIER)
-        self.expect(_NOT, "'not('")
+        self.expect(NOT, "'not('")
         close = "}" if self.expect(_OPEN, "'('")[0] == "{" else ")"
         predicates = []
         while not self.accept(close):
             if predicates:
-                self.expect(_AND, f"'and' or '{close}'")
+                self.expect(AND, f"'and' or '{close}'")
             predicates.append(self.predicate())
         return self.build(DenialConstraint, predicates)
 
@@ -307,78 +261,74 @@ class _Parser:
         return ColumnRef(table, self.name(dots=False))
 
     def functional_dependency(self) -> DenialConstraint:
-        determinants = self.names("->")
-        dependent = self.name()
-        if self.accept(","):
-            self.refuse("one column on the right of '->': declare a rule for each", self.position - 1)
-        if dependent in determinants:
-            self.refuse(f"'{dependent}' stands on both sides: this holds always", self.position)
-        return self.build(functional_dependency, determinants, dependent)
+        parts = self.functional_dependencies()
+        if len(parts) > 1:
+            self.refuse("one column on the right of '->': declare a rule for each", self.position)
+        body = parts[0].body
+        assert isinstance(body, DenialConstraint)
+        return body
 
-    def rule_body(self) -> Body:
+    def functional_dependencies(self) -> tuple[RulePart, ...]:
+        determinants = self.names("->")
+        found: dict[str, RulePart] = {}
+        while not found or self.accept(","):
+            dependent = self.name()
+            if dependent in determinants:
+                self.refuse(f"'{dependent}' stands on both sides: this holds always", self.position)
+            if dependent in found:
+                self.refuse(f"'{dependent}' is named twice: remove one", self.position)
+            found[dependent] = RulePart(self.build(functional_dependency, determinants, dependent), dependent)
+        return tuple(found.values()) if len(found) > 1 else tuple(RulePart(part.body) for part in found.values())
+
+    def rule_parts(self) -> tuple[RulePart, ...]:
+        parts = self.bodies()
+        nulls = None
+        if self.accept(_NULLS):
+            nulls = Nulls(self.expect(_TREATMENT, "equal, apart or break")[0].lower())
+        return self.build(with_nulls, parts, nulls)
+
+    def bodies(self) -> tuple[RulePart, ...]:
         self.accept("")
         rest = self.text[self.position :]
         if rest.startswith(("{", "[")) or _QUANTIFIER.match(rest):
-            return self.constraint()
+            return (RulePart(self.constraint()),)
         if self.accept(_KEY):
             names = self.names(")")
-            return self.build(key, names) if names else self.fail("a column's name before ')'")
-        if self.accept(_NOT):
+            return (RulePart(self.build(key, names) if names else self.fail("a column's name before ')'")),)
+        if self.accept(NOT):
             self.expect("(", "'('")
             body = _as_body(self.condition())
             self.expect(")", "'and' or ')'")
-            return body
-        without_names = _QUOTED_NAME.sub("", rest)
-        return self.functional_dependency() if "->" in without_names else self.inclusion()
+            return (RulePart(body),)
+        if self.tests_cells():
+            return (RulePart(self.required()),)
+        if "->" in TEXT.sub("", QUOTED_NAME.sub("", rest)):
+            return self.functional_dependencies()
+        if BARE_CELL.match(rest):
+            return (RulePart(self.required()),)
+        return (RulePart(self.inclusion()),)
 
-    # Conditions
-
-    def condition(self) -> Condition:
-        found = self.conjunction()
-        while self.accept(_OR):
-            found |= self.conjunction()
-        return found
-
-    def conjunction(self) -> Condition:
-        found = self.test()
-        while self.accept(_AND):
-            found &= self.test()
-        return found
-
-    def test(self) -> Condition:
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            self.refuse(f"more than {_MAX_DEPTH} levels of parentheses and negations", self.position)
-        if self.accept(_NOT):
-            found = self.test().negated
-        elif self.accept("("):
-            found = self.condition()
-            self.expect(")", "'and', 'or' or ')'")
-        else:
-            found = Condition.of(self.comparison())
-        self.depth -= 1
-        return found
-
-    def comparison(self) -> Comparison | NullTest:
+    def tests_cells(self) -> bool:
+        """Whether a condition follows, such as `t.month >= 1`; `t.a in s.b` is an inclusion of tables `t` and `s`."""
         start = self.position
-        left = self.cell() or self.literal() or self.fail("a cell such as t.Salary, a number or a 'text'")
-        if isinstance(left, Cell):
-            null_test = self.accept(_IS_NULL)
-            if null_test:
-                return NullTest(left, not null_test[1])
-        operator = self.operator()
-        right = self.cell() or self.literal() or self.fail("a cell such as s.Salary, a number or a 'text'")
-        if isinstance(left, Cell):
-            return Comparison(left, operator, right)
-        if not isinstance(right, Cell):
-            self.refuse("this compares two constants: name a column, as in t.Salary", start)
-        return Comparison(right, operator.mirror, left)
+        self.accept(_BRACKETS)
+        is_constant = bool((self.accept(TEXT) or self.accept(NUMBER)) and self.accept(OPERATOR))
+        found = is_constant or self.cell_follows()
+        self.position = start
+        return found
 
-    def build(self, make: Callable[..., Parsed], *parts: object, **named: object) -> Parsed:
-        """Build a value; errors of its constructor are raised with the text."""
-        try:
-            return make(*parts, **named)
-        except ConstraintSyntaxError:
-            raise
-        except UsageError as error:
-            raise ConstraintSyntaxError(str(error), self.text, 0) from error
+    def cell_follows(self) -> bool:
+        """Whether a cell follows that is tested."""
+        if not ROW.match(self.text, self.position):
+            return False
+        with suppress(ConstraintSyntaxError):
+            self.cell()
+            return any(self.accept(pattern) for pattern in (OPERATOR, IS_NULL, IN_LIST, MATCHES))
+        return False
+
+    def required(self) -> Condition:
+        start = self.position
+        condition = self.condition()
+        if condition.rows == {"t", "s"}:
+            self.refuse("this compares two rows: say what two rows must not be, as in not(...)", start)
+        return condition.negated

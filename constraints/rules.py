@@ -4,8 +4,8 @@ A rule has a body, which is one of the discovered forms (so that a found constra
 stands) or a condition with constants; thresholds, which decide when a violated rule counts as *broken*; and a
 severity, which decides whether a broken rule fails a pipeline.
 
-Invariant: what is forbidden is one thing. `require` forbids the opposite of a single-row condition, `key`
-and `fd` are denial constraints.
+Invariant: what is forbidden is one thing. `require` forbids the opposite of a single-row condition, and so do `values`,
+`range`, `matches` and `not_null`; `key`, `unique` and `fd` are denial constraints.
 """
 
 import enum
@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from holdfast.constraints.conditions import Condition
-from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.errors import UsageError
 from holdfast.constraints.inclusion import InclusionDependency
-from holdfast.constraints.order import OrderDependency
+from holdfast.constraints.nulls import Body, NullsApart, body_text, is_pairwise
 
-Body = DenialConstraint | OrderDependency | InclusionDependency | Condition
-"""A `Condition` must not occur; constraints of the other three types must hold."""
+__all__ = ["Body", "Rule", "Severity", "Threshold"]
 
 
 class Severity(enum.Enum):
@@ -87,10 +85,11 @@ class Rule:
             raise UsageError(f"the name of the rule {self.text} is no text in UTF-8")
         if not self.name:
             raise UsageError(f"the rule {self.text} needs a name")
-        if isinstance(self.body, Condition):
-            if not self.body.atoms:
+        forbidden = self.body.body if isinstance(self.body, NullsApart) else self.body
+        if isinstance(forbidden, Condition):
+            if not forbidden.atoms:
                 raise UsageError(f"rule {self.name}: the condition names no column")
-            if self.is_pairwise and len(self.body.alternatives) > 1:
+            if self.is_pairwise and len(forbidden.alternatives) > 1:
                 raise UsageError(
                     f"rule {self.name}: a condition on pairs of rows takes no 'or': declare a rule for each part"
                 )
@@ -100,9 +99,7 @@ class Rule:
     @property
     def is_pairwise(self) -> bool:
         """Whether violations are pairs of rows."""
-        if isinstance(self.body, Condition):
-            return self.body.rows == {"t", "s"}
-        return not isinstance(self.body, InclusionDependency)
+        return is_pairwise(self.body)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -115,7 +112,7 @@ class Rule:
     @property
     def text(self) -> str:
         """The body as a text that `parse_rule_body` reads back."""
-        return f"not({self.body})" if isinstance(self.body, Condition) else str(self.body)
+        return body_text(self.body)
 
     @property
     def threshold(self) -> str | None:

@@ -15,12 +15,22 @@ sentence's own; so different constraints have different sentences, whatever thei
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from holdfast.constraints.conditions import Atom, Cell, Comparison, Condition, NullTest
+from holdfast.constraints.conditions import (
+    Atom,
+    Cell,
+    Comparison,
+    Condition,
+    Literal,
+    MemberTest,
+    NullTest,
+    PatternTest,
+)
 from holdfast.constraints.denial import DenialConstraint, DenialKind
 from holdfast.constraints.identity import Constraint
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.names import quoted
 from holdfast.constraints.near import NearConstraint
+from holdfast.constraints.nulls import NullsApart
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.predicates import Predicate
@@ -52,13 +62,14 @@ _IS = {
 _BESIDE = {Operator.EQUAL: "equals", Operator.UNEQUAL: "differs from"}  # another column of the same row
 _OWN_WORDS = frozenset(
     "a above all among an and another any as at below beside but different differs equal equals every falls for "
-    "from has have higher in is its least lower missing most never no not of one or present rises row rows same "
-    "table than that the there to two value where while whose with All Among Any Every No Rows The There".split()
+    "from has have higher in is its least leaving lower match matches missing most neither never no nor not of one or "
+    "out present rises row rows same table than that the there to two value where while whose with "
+    "All Among Any Every No Rows The There".split()
 )
 
 
-def sentence(constraint: Constraint | Condition) -> str:
-    """Return a constraint, or the forbidden condition of a rule, as a sentence.
+def sentence(constraint: Constraint | Condition | NullsApart) -> str:
+    """Return a constraint, or the body of a rule, as a sentence.
 
     >>> from holdfast.constraints.columns import ColumnRef
     >>> print(sentence(OrderDependency(("State",), ("Salary", "Rate"))))
@@ -80,6 +91,9 @@ def sentence(constraint: Constraint | Condition) -> str:
     ...     "not(t.Low > s.High)",
     ...     "not(t.Salary <= 0 or t.`Date paid` is null)",
     ...     "not(t.Country = 'IT' and t.Zip = s.Zip and t.City != s.City)",
+    ...     "t.State in ('MA', 'NY') and t.Zip matches '[0-9]{5}'",
+    ...     "Zip -> City nulls apart",
+    ...     "not(t.Low > s.High) nulls apart",
     ... ):
     ...     print(sentence(parse_rule_body(text)))
     No two rows have the same AreaCode and Phone.
@@ -89,6 +103,9 @@ def sentence(constraint: Constraint | Condition) -> str:
     No row has its Low above the High of another.
     There is no row where Salary is at most 0, or where `Date paid` is missing.
     Among rows with the same Zip, no row whose Country is 'IT' has a different City than another.
+    There is no row where State is neither 'MA' nor 'NY', or where Zip does not match '[0-9]{5}'.
+    Rows with the same Zip have the same City, leaving out rows where Zip or City is missing.
+    No row has its Low above the High of another, leaving out comparisons with a missing value.
     """
     if isinstance(constraint, InclusionDependency):
         return f"Every value of {constraint.dependent} is a value of {constraint.referenced}."
@@ -100,6 +117,8 @@ def sentence(constraint: Constraint | Condition) -> str:
         return _near(constraint)
     if isinstance(constraint, Condition):
         return _condition(constraint)
+    if isinstance(constraint, NullsApart):
+        return _apart(constraint)
     raise TypeError(f"no sentence for {type(constraint).__name__}")
 
 
@@ -139,6 +158,14 @@ def _condition(forbidden: Condition) -> str:
         return f"There is no row {', or '.join(f'where {case}' for case in cases)}."
     (alternative,) = forbidden.alternatives  # a rule on pairs has no `or`
     return _pairs(_Sides.of(alternative))
+
+
+def _apart(constraint: NullsApart) -> str:
+    left_out = "comparisons with a missing value"
+    if constraint.compared("t") == constraint.compared("s"):
+        names = " or ".join(_name(column) for column in constraint.compared("t"))
+        left_out = f"rows where {names} is missing"
+    return f"{sentence(constraint.body)[:-1]}, leaving out {left_out}."
 
 
 @dataclass(frozen=True)
@@ -199,10 +226,23 @@ def _asked(atom: Atom) -> str:
     """Return the words for an atom on a single row."""
     if isinstance(atom, NullTest):
         return f"{_name(atom.cell.column)} is {'missing' if atom.is_null else 'present'}"
+    if isinstance(atom, MemberTest):
+        return f"{_name(atom.cell.column)} is {_one_of([str(literal) for literal in atom.literals], atom.is_member)}"
+    if isinstance(atom, PatternTest):
+        pattern = str(Literal(atom.pattern, is_text=True))
+        return f"{_name(atom.cell.column)} {'matches' if atom.is_match else 'does not match'} {pattern}"
     left = _name(atom.left.column)
     if isinstance(atom.right, Cell):
         return f"{left} {_BESIDE.get(atom.operator, _IS[atom.operator])} {_name(atom.right.column)}"
     return f"{left} {_IS[atom.operator]} {atom.right}"
+
+
+def _one_of(values: Sequence[str], is_member: bool) -> str:
+    """Return the words for one of some values, or for none of them."""
+    if len(values) == 1:
+        return values[0] if is_member else f"not {values[0]}"
+    listed = f"{', '.join(values[:-1])} {'or' if is_member else 'nor'} {values[-1]}"
+    return listed if is_member else f"neither {listed}"
 
 
 def _among(same: Sequence[str], said: str) -> str:

@@ -2,7 +2,7 @@
 
 Rows with equal values in the columns are a group; rows of a group with an equal dependent are a part. All pairs of a
 group break a key; all pairs of a group but those within a part break a functional dependency. A row breaks the rule
-with another row exactly if its group has two rows, or two dependents.
+with another row exactly if its group has two rows, or two dependents. Rows with a null may be left out.
 
 Invariant: between changes all sizes are those of the live rows, copies included.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from holdfast.indexes.encoding import NULL
 from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.groups import GroupTable, broken_groups_kernel, change_groups_kernel, rehash_groups_kernel
 from holdfast.indexes.rows import RowSet
@@ -27,10 +28,14 @@ class GroupCounts:
     rows : the table.
     columns : the columns whose values the rows of a group share.
     dependent : the dependent of a functional dependency; None for a key.
+    present : columns; rows with a null in one of these are in no group.
     """
 
-    def __init__(self, rows: RowSet, columns: Sequence[int], dependent: int | None = None) -> None:
+    def __init__(
+        self, rows: RowSet, columns: Sequence[int], dependent: int | None = None, present: Sequence[int] = ()
+    ) -> None:
         self._rows = rows
+        self._present = np.array(present, np.int64)
         self._columns = np.array(columns, np.int64)
         self._all_columns = self._columns if dependent is None else np.array([*columns, dependent], np.int64)
         self.rebuild()
@@ -55,6 +60,9 @@ class GroupCounts:
 
     def change(self, slots: Slots, amounts: Ints) -> None:
         """Add copies of rows, or remove them where amounts are negative; codes are still there. Amortised O(rows)."""
+        if len(self._present):
+            has_values = without_nulls(self._rows, slots, self._present)
+            slots, amounts = slots[has_values], amounts[has_values]
         for start in range(0, len(slots), _AT_ONCE):
             some = slots[start : start + _AT_ONCE]
             self._make_room(len(some))
@@ -66,11 +74,12 @@ class GroupCounts:
         found = np.zeros(len(slots), np.bool_)
         has_dependent = len(self._all_columns) > len(self._columns)
         broken_groups_kernel(self._rows.codes, slots, self._groups, has_dependent, found)
-        return found
+        return found & without_nulls(self._rows, slots, self._present) if len(self._present) else found
 
     def check_invariants(self) -> None:
         """Assert that the numbers are those of a count from scratch. O(n)."""
-        anew = GroupCounts(self._rows, self._columns.tolist(), *self._all_columns[len(self._columns) :].tolist())
+        dependent = next(iter(self._all_columns[len(self._columns) :].tolist()), None)
+        anew = GroupCounts(self._rows, self._columns.tolist(), dependent, self._present.tolist())
         assert (anew.pairs, anew.breaking) == (self.pairs, self.breaking)
 
     def _make_room(self, more: int) -> None:
@@ -79,6 +88,14 @@ class GroupCounts:
             self._groups, self._totals[2] = _larger(self._groups, more)
         if 2 * (self._totals[3] + more) > len(self._parts.used):
             self._parts, self._totals[3] = _larger(self._parts, more)
+
+
+def without_nulls(rows: RowSet, slots: Slots, columns: Ints) -> Flags:
+    """Return which rows have no null in some columns. O(rows)."""
+    found = np.ones(len(slots), np.bool_)
+    for column in columns.tolist():
+        found &= rows.codes[slots, column] != NULL
+    return found
 
 
 def _table(size: int, columns: Ints) -> GroupTable:

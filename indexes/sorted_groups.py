@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from holdfast.indexes.group_counts import without_nulls
 from holdfast.indexes.kernels.groups import RequestedSizes, SortedRows, group_sizes_kernel
 from holdfast.indexes.rows import RowSet
 from holdfast.tables.arrays import Ints, Slots
@@ -23,13 +24,17 @@ class SortedGroups:
     rows : the table; rows inserted later are not included.
     columns : the columns whose values the rows of a group share.
     dependent : the dependent of a functional dependency, whose value the rows of a part share; None for a key.
+    present : columns; rows with a null in one of these are in no group.
     """
 
-    def __init__(self, rows: RowSet, columns: Sequence[int], dependent: int | None = None) -> None:
+    def __init__(
+        self, rows: RowSet, columns: Sequence[int], dependent: int | None = None, present: Sequence[int] = ()
+    ) -> None:
         self._rows = rows
         self._columns = np.array(columns, np.int64)
         self._dependent = np.array([] if dependent is None else [dependent], np.int64)
         live = rows.live()
+        live = live[without_nulls(rows, live, np.array(present, np.int64))]
         every = [rows.codes[live, column] for column in (*columns, *self._dependent)]
         self._order = (live[np.lexsort(every[::-1])] if every else live).astype(np.int32)
         self.weigh()

@@ -77,9 +77,11 @@ def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tupl
     A rule is any of
       not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)
       key(AreaCode, Phone)
-      Zip -> City
+      Zip -> City, State
       {State}: Salary ~ Rate
       orders.o_custkey in customer.c_custkey
+      t.Salary > 0 and t.State in ('MA', 'NY')
+      t.Zip matches '[0-9]{5}'
       not(t.Salary <= 0)
 
     A line of a rules file is `name: rule`, with comments after #; a YAML file has the `rules` of a configuration, with

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from holdfast.constraints import DenialConstraint, InclusionDependency, OrderDependency, parse_near, parse_rule_body
-from holdfast.constraints.conditions import Cell, NullTest
+from holdfast.constraints import (
+    DenialConstraint,
+    InclusionDependency,
+    NullsApart,
+    OrderDependency,
+    parse_near,
+    parse_rule_body,
+)
+from holdfast.constraints.conditions import Cell, Condition, MemberTest, NullTest, PatternTest
 from holdfast.tables import from_arrow
 from tests.oracles import near as near_oracle
 from tests.oracles import rules as oracle
@@ -206,6 +213,24 @@ FORMS = [
     "not(t.id = t.row_count)",
     "not(t.left < t.`Zip code`)",
     "not(t.left < 'a')",
+    "t.left in ('a', 'é')",
+    "t.left not in ('a')",
+    "not(t.x in (0.1, nan, -1) and t.id is not null)",
+    "t.price in (0.1, 1, 2.25)",
+    "t.id not in (1, 2, 9007199254740993)",
+    "t.day in ('2024-02-29', '0001-01-01')",
+    "t.at in ('2024-02-29T12:30:00Z')",
+    "t.ok in (true)",
+    "t.left matches '[a-z]+'",
+    "t.`Zip code` not matches '[bB]|[^$]*[$%](.|\\n)*'",
+    "t.`Zip code` matches 'a|'",
+    "key(x, left) nulls apart",
+    "id -> x nulls apart",
+    "{left}: id ~ ok nulls apart",
+    "not(t.left = s.left and t.x <= s.x) nulls apart",
+    "not(t.x < s.y) nulls apart",
+    "not(t.x <= s.y and t.y <= s.x) nulls apart",
+    "not(t.ok = true and t.id = s.id and t.x != s.x) nulls apart",
     "orders.id in `other table`.id",
     "`other table`.`Zip code` in orders.left",
     "orders.x in orders.y",
@@ -223,19 +248,27 @@ def violations(text: str, names: Sequence[str]) -> Found:
         dependent, referenced = body.dependent, body.referenced
         rule = oracle.Inclusion(dependent.column, referenced.table, referenced.column)
         return expected(rule, body, tables[dependent.table], names, tables)
+    if isinstance(body, Condition) and len(body.alternatives) > 1:
+        rows = set().union(*(oracle.rows(_forbidden(atoms), TABLE) for atoms in body.alternatives))
+        return Counter(canonical_row(TABLE.rows[row]) for row in rows)
+    return expected(_rule(body), body, TABLE, names, tables)
+
+
+def _rule(body: Body) -> Any:
+    """Return a rule of one alternative on one table as the oracle sees it."""
+    if isinstance(body, NullsApart):
+        return oracle.Apart(_rule(body.body))
     if isinstance(body, OrderDependency):
         direction = None if body.is_constant else "opposite" if body.opposite else "same"
-        return expected(oracle.Ordering(body.context, body.target, direction), body, TABLE, names, tables)
+        return oracle.Ordering(body.context, body.target, direction)
     if isinstance(body, DenialConstraint):
         predicates = [
             oracle.Comparison(oracle.Field("t", p.left), str(p.operator), oracle.Field("s", p.right))
             for p in body.predicates
         ]
-        return expected(oracle.Forbid(tuple(predicates)), body, TABLE, names, tables)
-    if len(body.alternatives) == 1:
-        return expected(_forbidden(body.alternatives[0]), body, TABLE, names, tables)
-    rows = set().union(*(oracle.rows(_forbidden(atoms), TABLE) for atoms in body.alternatives))
-    return Counter(canonical_row(TABLE.rows[row]) for row in rows)
+        return oracle.Forbid(tuple(predicates))
+    assert isinstance(body, Condition)
+    return _forbidden(body.alternatives[0])
 
 
 def exceptions(text: str) -> int:
@@ -256,6 +289,12 @@ def _forbidden(atoms: Sequence[Atom]) -> oracle.Forbid:
 def _condition(atom: Atom) -> oracle.Condition:
     if isinstance(atom, NullTest):
         return oracle.NullTest(oracle.Field(atom.cell.row, atom.cell.column), atom.is_null)
+    if isinstance(atom, MemberTest):
+        kind = COLUMNS[atom.cell.column][1]
+        values = tuple(_value(literal.text, kind) for literal in atom.literals)
+        return oracle.MemberTest(oracle.Field(atom.cell.row, atom.cell.column), values, atom.is_member)
+    if isinstance(atom, PatternTest):
+        return oracle.PatternTest(oracle.Field(atom.cell.row, atom.cell.column), atom.pattern, atom.is_match)
     left = oracle.Field(atom.left.row, atom.left.column)
     if isinstance(atom.right, Cell):
         return oracle.Comparison(left, str(atom.operator), oracle.Field(atom.right.row, atom.right.column))

@@ -5,10 +5,10 @@ within one row        a null satisfies no comparison, which is what SQL does
 NaN                   equals NaN and is above all values, as all three engines have it
 """
 
-from holdfast.constraints.conditions import Atom, Cell, NullTest
+from holdfast.constraints.conditions import Atom, Cell, MemberTest, NullTest, PatternTest
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.predicates import Predicate
-from holdfast.constraints.queries.constants import compared_with, sql_of
+from holdfast.constraints.queries.constants import among, compared_with, matching, sql_of
 from holdfast.constraints.queries.writer import SqlWriter
 
 _WITH_NULLS = {
@@ -37,12 +37,27 @@ def within_row(writer: SqlWriter, atom: Atom) -> str:
     """Return a test of a single row."""
     if isinstance(atom, NullTest):
         return f"{writer.cell(atom.cell.row, atom.cell.column)} is {'null' if atom.is_null else 'not null'}"
+    if isinstance(atom, MemberTest):
+        return _member(writer, atom)
+    if isinstance(atom, PatternTest):
+        test = matching(writer, writer.cell(atom.cell.row, atom.cell.column), atom.pattern)
+        return test if atom.is_match else f"not ({test})"
     if isinstance(atom.right, Cell):
         left, right = _sides(writer, atom.left, atom.operator, atom.right)
         return f"{left} {sql_of(atom.operator)} {right}"
     orders_texts = atom.operator.needs_order and atom.right.is_text
     cell = (writer.ordered if orders_texts else writer.cell)(atom.left.row, atom.left.column)
     return compared_with(writer, cell, atom.operator, atom.right, writer.type_of(atom.left.column))
+
+
+def _member(writer: SqlWriter, atom: MemberTest) -> str:
+    """Return the test that a cell is, or is not, one of some constants."""
+    if all(literal.is_text for literal in atom.literals):
+        cell = writer.cell(atom.cell.row, atom.cell.column)
+        test = among(writer, cell, atom.literals, writer.type_of(atom.cell.column))
+        return test if atom.is_member else f"not ({test})"
+    joined = (" or " if atom.is_member else " and ").join(within_row(writer, one) for one in atom.comparisons)
+    return f"({joined})" if len(atom.literals) > 1 else joined
 
 
 def _sides(writer: SqlWriter, left: Cell, operator: Operator, right: Cell) -> tuple[str, str]:

@@ -13,12 +13,13 @@ import datetime
 import math
 import re
 import struct
+from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from holdfast.constraints.conditions import Literal
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS, Operator
-from holdfast.constraints.queries.writer import SqlWriter
+from holdfast.constraints.queries.writer import Dialect, SqlWriter
 from holdfast.constraints.types import ColumnType
 from holdfast.constraints.values import DECLARED_TIMESTAMP, Value, read_value
 
@@ -31,6 +32,10 @@ _ROOM = Context(prec=3 * _MOST_POWER)
 _ODD = re.compile(r"(['\\$\x00-\x1f\x7f-\x9f])")
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
 _MANY_DIGITS = "The constant is exact for floats, and for decimal columns of up to 21 digits before the point."
+_OTHER_PATTERNS = (
+    "The pattern is of RE2, as DuckDB has it: PostgreSQL and Spark read some expressions otherwise; on PostgreSQL, a "
+    "dot also stands for a line feed."
+)
 _IN_UTC = "A time without an offset is in UTC: set the time zone of the session to UTC."
 
 
@@ -51,6 +56,38 @@ def compared_with(writer: SqlWriter, cell: str, operator: Operator, literal: Lit
             writer.note(_MANY_DIGITS)
         return _number(cell, operator, literal.text, kind)
     return f"{cell} {sql_of(operator)} {_constant(writer, literal, kind)}"
+
+
+def among(writer: SqlWriter, cell: str, literals: Sequence[Literal], kind: ColumnType | None) -> str:
+    """Return the test that a cell has one of some constants that are texts or times.
+
+    >>> from holdfast.constraints.queries.writer import Dialect
+    >>> among(SqlWriter(Dialect.STANDARD), "t.state", [Literal("MA", True), Literal("NY", True)], None)
+    "t.state in ('MA', 'NY')"
+    """
+    return f"{cell} in ({', '.join(_constant(writer, literal, kind) for literal in literals)})"
+
+
+def matching(writer: SqlWriter, cell: str, pattern: str) -> str:
+    r"""Return the test that the whole text of a cell matches a regular expression.
+
+    >>> from holdfast.constraints.queries.writer import Dialect
+    >>> for dialect in Dialect:
+    ...     print(matching(SqlWriter(dialect), "t.zip", "[0-9]{5}"))
+    t.zip ~ ('^(?:[0-9]{5})' || chr(36))
+    regexp_full_match(t.zip, '[0-9]{5}')
+    t.zip rlike ('(?d)' || chr(92) || 'A(?:[0-9]{5})' || chr(92) || 'z')
+    t.zip ~ ('^(?:[0-9]{5})' || chr(36))
+    """
+    if writer.dialect is Dialect.DUCKDB:
+        return f"regexp_full_match({cell}, {text_constant(pattern)})"
+    writer.note(_OTHER_PATTERNS)
+    if writer.dialect is Dialect.SPARK:
+        whole = rf"(?d)\A(?:{pattern})\z"
+        return f"{cell} rlike ({text_constant(whole)})"
+    if writer.dialect is Dialect.STANDARD:
+        writer.note("Patterns are compared by ~ of DuckDB and PostgreSQL: for Spark, ask for the dialect spark.")
+    return f"{cell} ~ ({text_constant(f'^(?:{pattern})$')})"
 
 
 def equal_to(cell: str, value: Value) -> str:

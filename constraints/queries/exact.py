@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from holdfast.constraints.conditions import Atom, Comparison, Condition
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.inclusion import InclusionDependency
+from holdfast.constraints.nulls import NullsApart
 from holdfast.constraints.operators import EQUAL, LESS, Operator
+from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.predicates import Predicate
 from holdfast.constraints.queries.comparisons import OTHER_NUMBERS, between_rows, within_row
 from holdfast.constraints.queries.constants import sql_of
@@ -55,6 +57,18 @@ def of_denial(writer: SqlWriter, table: str, constraint: DenialConstraint) -> Fo
     if len(rest) == 2 and strict and all(p.operator.needs_order for p in rest):
         return of_order(writer, table, equal, rest)
     return of_pairs(writer, table, constraint.predicates, ())
+
+
+def of_apart(writer: SqlWriter, table: str, apart: NullsApart) -> Form:
+    """Return the query of a rule in which a null satisfies no comparison: of the rows without nulls, where it can."""
+    tests: list[Atom] = [*apart.tests("t"), *apart.tests("s")]
+    if isinstance(apart.body, Condition):
+        return of_pairs(writer, table, apart.predicates, [*_tests_of(apart.body), *tests])
+    if apart.compared("t") != apart.compared("s"):
+        return of_pairs(writer, table, apart.predicates, tests)
+    present = " and ".join(f"{cell} is not null" for cell in writer.cells("r", apart.compared("t")))
+    constraint = apart.body.as_denial() if isinstance(apart.body, OrderDependency) else apart.body
+    return of_denial(writer, f"({' '.join(_all_of(table, 'r'))} where {present})", constraint)
 
 
 def of_key(writer: SqlWriter, table: str, columns: Sequence[str]) -> Form:
@@ -180,13 +194,11 @@ def of_pairs(writer: SqlWriter, table: str, predicates: Sequence[Predicate], tes
 def of_condition(writer: SqlWriter, table: str, condition: Condition) -> Form:
     """Return the rows, or the pairs of rows, that satisfy a forbidden condition."""
     if len(condition.rows) > 1:
-        (atoms,) = condition.alternatives
-        predicates = [atom.predicate if isinstance(atom, Comparison) else None for atom in atoms]
-        tests = [atom for atom, predicate in zip(atoms, predicates, strict=True) if predicate is None]
-        return of_pairs(writer, table, [p for p in predicates if p is not None], tests)
+        predicates = [atom.predicate for atom in condition.atoms if isinstance(atom, Comparison)]
+        return of_pairs(writer, table, [p for p in predicates if p is not None], _tests_of(condition))
     (row,) = condition.rows
     cases = [" and ".join(within_row(writer, atom) for atom in alternative) for alternative in condition.alternatives]
-    lines = (f"select {row}.*", f"from {table} as {row}", f"where {cases[0]}", *(f"   or {case}" for case in cases[1:]))
+    lines = (*_all_of(table, row), f"where {cases[0]}", *(f"   or {case}" for case in cases[1:]))
     return Form("Each line: a row that satisfies the forbidden condition.", lines)
 
 
@@ -235,6 +247,15 @@ def indented(lines: Iterable[str]) -> list[str]:
 def where(conditions: Sequence[str]) -> list[str]:
     """Return the lines of a filter by all conditions."""
     return [f"where {conditions[0]}", *(f"  and {condition}" for condition in conditions[1:])]
+
+
+def _all_of(table: str, row: str) -> list[str]:
+    return [f"select {row}.*", f"from {table} as {row}"]
+
+
+def _tests_of(condition: Condition) -> list[Atom]:
+    """Return the tests of one row alone in a condition on pairs of rows, which has a single alternative."""
+    return [atom for atom in condition.atoms if not (isinstance(atom, Comparison) and atom.predicate)]
 
 
 def _listed(expressions: Sequence[str]) -> list[str]:

@@ -7,16 +7,17 @@ from holdfast.constraints.conditions import Condition
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.near import NearConstraint
+from holdfast.constraints.nulls import Body, NullsApart, body_text
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
-from holdfast.constraints.queries.exact import Form, of_condition, of_denial, of_inclusion
+from holdfast.constraints.queries.exact import Form, of_apart, of_condition, of_denial, of_inclusion
 from holdfast.constraints.queries.near import CellInDoubt, dependency_of, of_group, of_near
 from holdfast.constraints.queries.writer import Dialect, SqlWriter, commented, dialect_of
 from holdfast.constraints.rules import Rule
 from holdfast.constraints.sentences import sentence
 from holdfast.constraints.values import Value
 
-Provable = str | Rule | DenialConstraint | OrderDependency | InclusionDependency | NearConstraint | Condition
+Provable = str | Rule | Body | NearConstraint
 """What a query proves; a `Condition` must not occur."""
 
 
@@ -68,7 +69,7 @@ def query(
     else:
         source = "" if is_inclusion else writer.table("data" if table is None else table)
     form = _form(writer, source, about)
-    text = f"not({about})" if isinstance(about, Condition) else str(about)
+    text = str(about) if isinstance(about, NearConstraint) else body_text(about)
     words = [
         text if rule is None or rule.name == text else f"{rule.name}: {text}",
         sentence(about.exact if isinstance(about, NearConstraint) else about),
@@ -131,6 +132,8 @@ def _form(writer: SqlWriter, table: str, about: object) -> Form:
             return of_near(writer, table, about)
         case Condition():
             return of_condition(writer, table, about)
+        case NullsApart():
+            return of_apart(writer, table, about)
     raise TypeError(f"no query for {type(about).__name__}")
 
 

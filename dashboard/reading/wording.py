@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from holdfast.constraints import DenialConstraint, HoldfastError, InclusionDependency, OrderDependency
+from holdfast.constraints import DenialConstraint, HoldfastError, InclusionDependency, NullsApart, OrderDependency
 from holdfast.constraints.conditions import Condition
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.constraints.sentences import sentence
@@ -27,8 +27,8 @@ def named_columns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     (('Zip', 'Low'), ('Zip', 'High'))
     >>> named_columns("{State}: Salary ~ Rate")
     (('State', 'Salary', 'Rate'), ('State', 'Salary', 'Rate'))
-    >>> named_columns("not(t.Salary <= 0)")
-    (('Salary',), ())
+    >>> named_columns("not(t.Salary <= 0)"), named_columns("Zip -> City nulls apart")
+    ((('Salary',), ()), (('Zip', 'City'), ('Zip', 'City')))
     """
     body = _parsed(text)
     if isinstance(body, DenialConstraint):
@@ -39,6 +39,8 @@ def named_columns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return columns, columns
     if isinstance(body, InclusionDependency):
         return (body.dependent.column,), (body.referenced.column,)
+    if isinstance(body, NullsApart):
+        return named_columns(text.removesuffix(" nulls apart"))
     if isinstance(body, Condition):
         cells = [cell for atom in body.atoms for cell in atom.cells]
         first, second = ([cell.column for cell in cells if cell.row == row] for row in "ts")

@@ -19,7 +19,7 @@ from holdfast.constraints import (
     UsageError,
     Value,
     json_value,
-    parse_rule_body,
+    parse_rule_parts,
 )
 from holdfast.constraints.columns import ColumnRef
 from holdfast.constraints.rules import Body
@@ -35,6 +35,7 @@ from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import clustered
 from holdfast.discovery.threads import spread
 from holdfast.display.listing import frame
+from holdfast.display.rule_names import named_by_text
 from holdfast.display.verdicts import RuleVerdict, Verdicts
 from holdfast.display.witness import Witness
 from holdfast.tables import Table
@@ -126,22 +127,24 @@ class Checked(RuleVerdict):
 def rules_on(schemas: Mapping[str, Schema], rules: Sequence[Rule | str] | Rule | str) -> list[Rule]:
     """Return rules, or one rule, on tables; a rule given as text is about the table that has all its columns."""
     given = [rules] if isinstance(rules, Rule | str) else rules
-    return [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in given]
+    return [made for rule in given for made in ([rule] if isinstance(rule, Rule) else declared(rule, schemas))]
 
 
-def declared(name: str, text: str, schemas: Mapping[str, Schema]) -> Rule:
-    """Return a rule by its text alone: its table is the table that has all its columns."""
-    body = parse_rule_body(text)
-    return Rule(name, table_of(name, body, schemas), body)
+def declared(text: str, schemas: Mapping[str, Schema]) -> list[Rule]:
+    """Return the rules that a text declares: their table is the table that has all their columns."""
+    parts = parse_rule_parts(text)
+    table = table_of(text, [part.body for part in parts], schemas)
+    return named_by_text([Rule(text, table, part.body) for part in parts])
 
 
-def table_of(name: str, body: Body, schemas: Mapping[str, Schema]) -> str:
-    """Return the table of a rule that does not name it."""
-    if isinstance(body, InclusionDependency):
-        return body.dependent.table
+def table_of(name: str, bodies: Sequence[Body], schemas: Mapping[str, Schema]) -> str:
+    """Return the table of a rule, given by its parts, that does not name it."""
+    if isinstance(bodies[0], InclusionDependency):
+        return bodies[0].dependent.table
     if len(schemas) == 1:
         return next(iter(schemas))
-    fitting = [table for table, schema in schemas.items() if all(column in schema for column in body.columns)]
+    columns = {column for body in bodies if not isinstance(body, InclusionDependency) for column in body.columns}
+    fitting = [table for table, schema in schemas.items() if all(column in schema for column in columns)]
     if len(fitting) != 1:
         which = f"{', '.join(fitting)} have" if fitting else f"none of {', '.join(schemas)} has"
         raise UsageError(f"rule {name}: {which} all its columns: say which table is meant (table: in a rules file)")

@@ -1,9 +1,10 @@
-"""Which rows pass tests of single rows: comparisons with literals and within the row, and null tests.
+"""Which rows pass tests of single rows: comparisons with literals and within the row, and tests of one cell.
 
 A literal becomes a position among the keys of a column: the least key whose value is not below the literal, and whether
 it is equal. So a literal is compared exactly whatever its type: an integer column with 1.5, a float column with 0.1.
+A text is tested once for each value of the dictionary; patterns are those of RE2, whose time is linear in the text.
 
-Invariant: a null passes no comparison.
+Invariant: a null passes no test but `is null`.
 """
 
 import math
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints import Column, TypeGroup, UsageError, read_value
-from holdfast.constraints.conditions import Atom, Cell, Comparison, Literal, NullTest
+from holdfast.constraints.conditions import Atom, Cell, Comparison, Literal, MemberTest, NullTest, PatternTest
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.tables.arrays import Flags, Keys
 from holdfast.tables.columnar import EncodedColumn
@@ -63,11 +64,35 @@ def check_literal(comparison: Comparison, column: Column) -> None:
         raise UsageError(f"'{comparison}': column {column} is compared with {comparison.right}: {expected}") from error
 
 
+def check_pattern(test: PatternTest, column: Column) -> None:
+    """Raise `UsageError` where a pattern is no regular expression, or the column has no texts."""
+    if column.type.group is not TypeGroup.STRINGS:
+        raise UsageError(f"'{test}': a pattern is for texts, and column {column} has none: use comparisons, or `in`")
+    check_expression(test.pattern)
+
+
+def check_expression(pattern: str) -> None:
+    """Raise `UsageError` where a pattern is no regular expression of RE2."""
+    for expression in (pattern, _whole(pattern)):  # the second alone may hide an unbalanced parenthesis
+        try:
+            pc.match_substring_regex(pa.array([""]), expression)
+        except pa.ArrowInvalid as error:
+            reason = str(error).partition("Invalid regular expression: ")[2] or str(error)
+            raise UsageError(f"pattern '{pattern}' is no regular expression (RE2): {reason}") from error
+
+
 def _passing(test: Atom, column: ColumnOf) -> Flags:
     if isinstance(test, NullTest):
         found = column(test.cell.column)
         valid = np.ones(len(found), np.bool_) if found.valid is None else found.valid
         return ~valid if test.is_null else valid
+    if isinstance(test, MemberTest):
+        found = column(test.cell.column)
+        return _where_valid(_members(found, test.literals) == test.is_member, found)
+    if isinstance(test, PatternTest):
+        found = column(test.cell.column)
+        matches = pc.match_substring_regex(_dictionary(found), _whole(test.pattern))
+        return _where_valid(_of_rows(matches, found) == test.is_match, found)
     left = column(test.left.column)
     if isinstance(test.right, Cell):
         right = column(test.right.column)
@@ -104,23 +129,42 @@ def _dictionary(column: EncodedColumn) -> pa.Array:
     return column.dictionary
 
 
+def _whole(pattern: str) -> str:
+    """Return the expression that matches a text if the pattern matches the whole text."""
+    return rf"\A(?:{pattern})\z"
+
+
+def _of_rows(by_value: pa.Array, column: EncodedColumn) -> Flags:
+    """Return the answers of rows, by the answers of the values in a dictionary."""
+    flags = by_value.to_numpy(zero_copy_only=False)
+    return np.asarray(flags[column.keys]) if len(flags) else np.zeros(len(column), np.bool_)
+
+
+def _members(column: EncodedColumn, literals: Sequence[Literal]) -> Flags:
+    """Return which rows have one of some values (undefined for nulls). O(rows log literals)."""
+    if column.column.type.group is TypeGroup.STRINGS:
+        texts = [_read(literal, column.column) for literal in literals]
+        dictionary = _dictionary(column)
+        return _of_rows(pc.is_in(dictionary, value_set=pa.array(texts, dictionary.type)), column)
+    places = [_literal_place(literal, column) for literal in literals]
+    keys = [place.key for place in places if place.is_value and _LEAST <= place.key <= _GREATEST]
+    return np.isin(column.keys, np.array(keys, np.int64))
+
+
 def _outcomes(left: Any, right: Any) -> Any:
     return np.where(left < right, LESS, np.where(left == right, EQUAL, GREATER)).astype(np.int8)
 
 
 def _outcomes_with(column: EncodedColumn, literal: Literal) -> Any:
     """Return the outcome of every row's value against a literal (undefined for nulls)."""
-    value = _read(literal, column.column)
     if column.column.type.group is TypeGroup.STRINGS:
         dictionary = _dictionary(column)
-        text = pa.scalar(value, dictionary.type)
+        text = pa.scalar(_read(literal, column.column), dictionary.type)
         below = pc.less(dictionary, text).to_numpy(zero_copy_only=False)
         alike = pc.equal(dictionary, text).to_numpy(zero_copy_only=False)
         by_key = np.where(below, LESS, np.where(alike, EQUAL, GREATER)).astype(np.int8)
         return by_key[column.keys] if len(by_key) else np.zeros(len(column), np.int8)
-    place = _place(value, column)
-    if column.column.type.precision == 9 and column.column.type.name == "timestamp":
-        place = _Place(place.key + _nanoseconds(literal.text), is_value=True)  # Python's times have no nanoseconds
+    place = _literal_place(literal, column)
     if place.key > _GREATEST:
         return np.full(len(column), LESS, np.int8)
     if place.key < _LEAST:
@@ -129,6 +173,14 @@ def _outcomes_with(column: EncodedColumn, literal: Literal) -> Any:
     if place.is_value:
         outcomes[column.keys == place.key] = EQUAL
     return outcomes
+
+
+def _literal_place(literal: Literal, column: EncodedColumn) -> _Place:
+    """Return the position of a literal among the keys of a column that is not of strings."""
+    place = _place(_read(literal, column.column), column)
+    if column.column.type.precision == 9 and column.column.type.name == "timestamp":
+        return _Place(place.key + _nanoseconds(literal.text), is_value=True)  # Python's times have no nanoseconds
+    return place
 
 
 def _read(literal: Literal, column: Column) -> Any:

@@ -17,6 +17,7 @@ from holdfast.constraints import (
     DenialConstraint,
     Family,
     InclusionDependency,
+    NullsApart,
     OrderDependency,
     Predicate,
     PredicateSpace,
@@ -25,9 +26,10 @@ from holdfast.constraints import (
     UsageError,
 )
 from holdfast.constraints.columns import unknown_name
-from holdfast.constraints.conditions import Atom, Cell, Comparison, NullTest
+from holdfast.constraints.conditions import Atom, Cell, Comparison, MemberTest, NullTest, PatternTest
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-from holdfast.discovery.detection.conditions import check_literal
+from holdfast.constraints.rules import Body
+from holdfast.discovery.detection.conditions import check_literal, check_pattern
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,18 @@ class Compared:
 
 @dataclass(frozen=True)
 class GroupColumns:
-    """The columns of a key, or the left columns and the dependent of a functional dependency."""
+    """The columns of a key, or the left columns and the dependent of a functional dependency.
+
+    Parameters
+    ----------
+    columns : the columns that are equal within a group.
+    dependent : the column that must be equal too; None for a key.
+    present : columns without a null; rows with a null there are in no group.
+    """
 
     columns: tuple[int, ...]
     dependent: int | None
+    present: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,11 +76,13 @@ class PairForm:
     ----------
     compared : a comparison for each column pair of the rule, in the order of the columns.
     t_tests, s_tests : tests of t alone, and of s alone.
+    present : columns that the tests require not to be null, in t as in s.
     """
 
     compared: tuple[Compared, ...]
     t_tests: tuple[Atom, ...] = ()
     s_tests: tuple[Atom, ...] = ()
+    present: tuple[int, ...] = ()
 
     @property
     def is_symmetric(self) -> bool:
@@ -96,11 +108,11 @@ class PairForm:
     def groups(self) -> GroupColumns | None:
         """The columns if the rule is a key or a functional dependency, else None."""
         own = all(compared.left == compared.right for compared in self.compared)
-        if not own or self.inequalities or self.t_tests or self.s_tests or len(self.differences) > 1:
+        tests = {len(self.t_tests), len(self.s_tests), len(self.present)}
+        if not own or self.inequalities or len(tests) > 1 or len(self.differences) > 1:
             return None
-        return GroupColumns(
-            tuple(column for column, _ in self.equalities), next((c.left for c in self.differences), None)
-        )
+        columns = tuple(column for column, _ in self.equalities)
+        return GroupColumns(columns, next((c.left for c in self.differences), None), self.present)
 
     @property
     def is_possible(self) -> bool:
@@ -134,11 +146,7 @@ def form_of(rule: Rule, schemas: Mapping[str, Schema]) -> Form:
             raise UsageError(unknown_name("there is no table", rule.table, schemas))
         schema = schemas[rule.table]
         schema.require(sorted(rule.columns, key=lambda name: name in schema))
-        if isinstance(rule.body, OrderDependency):
-            return _pair_form(rule.body.as_denial(), schema, Family.ORDER)
-        if isinstance(rule.body, DenialConstraint):
-            return _pair_form(rule.body, schema, Family.DENIAL)
-        return _form_of_condition(rule.body, schema)
+        return _form_of_body(rule.body, schema)
     except UsageError as error:
         raise type(error)(f"rule {rule.name}: {error}") from error
 
@@ -162,6 +170,26 @@ def _value_form(dependency: InclusionDependency, schemas: Mapping[str, Schema]) 
             raise UsageError(unknown_name("there is no table", side.table, schemas))
         schemas[side.table].require([side.column])
     return ValueForm(dependency)
+
+
+def _form_of_body(body: Body, schema: Schema) -> PairForm | RowForm:
+    if isinstance(body, NullsApart):
+        form = _form_of_body(body.body, schema)
+        assert isinstance(form, PairForm)
+        names = body.compared("t")
+        present = tuple(map(schema.index, names)) if names == body.compared("s") else ()
+        others = tuple(NullTest(Cell("t", name), False) for name in body.compared("s"))  # equal tests are shared
+        return PairForm(form.compared, _added(form.t_tests, body.tests("t")), _added(form.s_tests, others), present)
+    if isinstance(body, OrderDependency):
+        return _pair_form(body.as_denial(), schema, Family.ORDER)
+    if isinstance(body, DenialConstraint):
+        return _pair_form(body, schema, Family.DENIAL)
+    assert isinstance(body, Condition)
+    return _form_of_condition(body, schema)
+
+
+def _added(tests: tuple[Atom, ...], more: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    return tuple(dict.fromkeys((*tests, *more)))
 
 
 def _pair_form(constraint: DenialConstraint, schema: Schema, family: Family) -> PairForm:
@@ -195,8 +223,16 @@ def _compared(predicates: Sequence[Predicate], schema: Schema, family: Family) -
 
 
 def _check_atom(atom: Atom, schema: Schema) -> None:
-    if isinstance(atom, NullTest):
-        return
+    if isinstance(atom, MemberTest):
+        for comparison in atom.comparisons:
+            check_literal(comparison, schema[atom.cell.column])
+    elif isinstance(atom, PatternTest):
+        check_pattern(atom, schema[atom.cell.column])
+    elif isinstance(atom, Comparison):
+        _check_compared(atom, schema)
+
+
+def _check_compared(atom: Comparison, schema: Schema) -> None:
     if isinstance(atom.right, Cell):
         if atom.predicate is None:
             _check_comparison(atom.left.column, atom.right.column, atom, schema, Family.DENIAL)

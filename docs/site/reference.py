@@ -30,6 +30,9 @@ from holdfast.streaming.sinks.shapes import SHAPES, Shape
 _MARK = re.compile(r"^<!-- made from the code: (\w+) -->$", re.MULTILINE)
 
 _SCALARS = {
+    "Texts": "a text, or a list of texts",
+    "Constants": "a value, or a list of values",
+    "Range": "`[least, greatest]`, `{min: ...}` or `{max: ...}`",
     "Text": "a text",
     "Option": "a text, a number, true or false",
     "Count": "a number from 0 on",
@@ -191,13 +194,13 @@ def _expected(model: type[BaseModel], name: str, field: FieldInfo) -> str:
         return f"{kind}, see below"
     if choices := _choices(field.annotation):
         listed = get_origin(_plain(field.annotation)) is tuple
-        return ("a list of " if listed else "") + ", ".join(f"`{choice}`" for choice in choices)
+        return ("one or several of " if listed else "") + ", ".join(f"`{choice}`" for choice in choices)
     if name in _OTHERS and model is not settings.Settings:
         return _OTHERS[name]
     written = _annotation(model, name)
     for alias, words in _SCALARS.items():
         if re.search(rf"\b{alias}\b", written):
-            if written.startswith("Mapping"):
+            if "Mapping" in written:
                 return f"a mapping to {words}"
             return words if "tuple" not in written else "a list of texts"
     raise LookupError(f"{model.__name__}.{name}: no words for {written}; give them in docs/site/reference.py")
@@ -210,8 +213,8 @@ _OTHERS = {
     "type": "a column type",
     "encoding": "a name of an encoding",
     "delimiter": "one character",
-    "null_tokens": "a list of texts, or `auto`",
-    "strings": "`all`, or a list of columns",
+    "null_tokens": "a text, a list of texts, or `auto`",
+    "strings": "`all`, a column, or a list of columns",
     "servers": "`host:port`, with commas",
     "start": "`earliest`, `latest`, a time, or offsets",
 }

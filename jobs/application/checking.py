@@ -83,9 +83,9 @@ def refuse_misfits(
         found = seeded.get(table.name, look.known)
         if found is not None:
             known[table.name] = found
-    for i, (declared, rule) in enumerate(zip(settings.rules, configuration.rules, strict=True)):
+    for rule in configuration.rules:
         for message in _rule_misfits(rule, known):
-            add(("rules", i, declared.form), message)
+            add(configuration.rule_paths[rule.name], message)
     if problems:
         raise ConfigurationError(configuration.file, problems.ordered())
 

@@ -153,8 +153,7 @@ def cross_columns(settings: Settings, schema: Schema) -> str | tuple[tuple[str, 
 
 def monitored_rules(configuration: Configuration) -> list[MonitoredRule]:
     """Return the declared rules of a configuration."""
-    recounts = {rule.name: rule.recount.total_seconds() for rule in configuration.settings.rules}
-    return [MonitoredRule(rule, recounts[rule.name]) for rule in configuration.rules]
+    return [MonitoredRule(rule, configuration.recounts[rule.name].total_seconds()) for rule in configuration.rules]
 
 
 def columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:

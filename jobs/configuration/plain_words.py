@@ -29,6 +29,7 @@ _HINTS = {
     "on": "some of broken, recovered, appeared, disappeared, such as 'on: [broken, recovered]'",
     "webhook": "the address to call, such as 'webhook: https://...'",
 }
+_EXAMPLES = {"values": "{state: [MA, NY]}", "range": "{month: [1, 12]}", "matches": '{zip: "[0-9]{5}"}'}
 _SOURCE_ENCODINGS = {
     "files": "json, csv or parquet",
     "kafka": "json, upsert, debezium or debezium-unwrapped",
@@ -82,7 +83,8 @@ def _message(finding: dict[str, Any], path: Path) -> str:
                 return _unknown("format", value, known)
             return _unknown(name, value, known)
         case "model_type" | "dict_type" | "mapping_type" | "model_attributes_type":
-            return f"expected a mapping of names and values, given {given}"
+            example = f" such as {_EXAMPLES[name]}" if name in _EXAMPLES else " of names and values"
+            return f"expected a mapping{example}, given {given}"
         case "tuple_type" | "list_type":
             return f"expected a list such as [a, b], given {given}"
         case "greater_than_equal":

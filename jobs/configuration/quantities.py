@@ -11,6 +11,7 @@ import datetime
 import os.path
 import re
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from holdfast.constraints import Threshold, UsageError
-from holdfast.jobs.configuration.yaml_text import Filled, core_value
+from holdfast.constraints.conditions import Literal
+from holdfast.jobs.configuration.yaml_text import Filled, Number, core_value
 
 
 def shown(value: Any) -> str:
@@ -53,6 +55,15 @@ def _text(value: Any) -> str:
     if not value.strip() or "\0" in value:
         raise ValueError("expected a text that is not empty")
     return str(value)
+
+
+def several(value: Any) -> Any:
+    """Return a list with a value that stands alone; a list, a mapping or nothing unchanged.
+
+    >>> several("tailnum"), several(["AreaCode", "Phone"])
+    (['tailnum'], ['AreaCode', 'Phone'])
+    """
+    return [value] if isinstance(value, (str, int, float)) else value
 
 
 def _whole(value: Any) -> int:
@@ -156,6 +167,51 @@ def _threshold(value: Any) -> Threshold:
         raise ValueError(f"expected a whole number such as 10, or a share such as 0.1%; given {shown(value)}") from None
 
 
+def _constant(value: Any) -> Literal:
+    """Return a value to compare cells with; the type of the column decides later whether it fits."""
+    given = spelled(value)
+    if given is None:
+        raise ValueError("null is no value here: a missing value breaks the rule only with 'nulls: break'")
+    if isinstance(given, bool):
+        return Literal(str(given).lower(), is_text=False)
+    if isinstance(given, int):
+        return Literal(str(given), is_text=False)
+    if isinstance(given, float):
+        return Literal(given.written if isinstance(given, Number) else repr(given), is_text=False)
+    if isinstance(given, str):
+        return Literal(str(given), is_text=True)
+    raise ValueError(f"expected a number, a text, true or false, given {shown(value)}")
+
+
+def _range(value: Any) -> tuple[Literal | None, Literal | None]:
+    """Return the least and the greatest value of a range; None where it has no end."""
+    ends = value
+    if isinstance(value, dict) and value and value.keys() <= {"min", "max"}:
+        ends = [value.get("min"), value.get("max")]
+    if not isinstance(ends, list) or len(ends) != 2 or ends == [None, None]:
+        raise ValueError(
+            f"expected the least and the greatest value, as in [1, 12] or {{min: 0}}; given {shown(value)}"
+        )
+    least, greatest = (None if end is None else _constant(end) for end in ends)
+    if least is not None and greatest is not None:
+        if least.is_text != greatest.is_text:
+            one, other = map(shown, ends)
+            raise ValueError(f"{one} and {other} are of different types: expected two numbers, or two texts")
+        if not least.is_text and _rank(least) > _rank(greatest):
+            one, other = map(shown, ends)
+            raise ValueError(f"{one} is above {other}, so that no value would be accepted: exchange the two")
+    return least, greatest
+
+
+def _rank(number: Literal) -> tuple[bool, Decimal]:
+    """Return the place of a number in the order of numbers, NaN above all others; the same for all that are none."""
+    try:
+        value = Decimal(number.text)
+    except InvalidOperation:  # true and false; an exponent that no column takes
+        return True, Decimal(0)
+    return (True, Decimal(0)) if value.is_nan() else (False, value)
+
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 
@@ -207,6 +263,10 @@ def _comparable(place: str) -> str:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(several)]
+Constant = Annotated[Literal, BeforeValidator(_constant)]
+Constants = Annotated[tuple[Constant, ...], BeforeValidator(several), Field(min_length=1)]
+Range = Annotated[tuple[Literal | None, Literal | None], BeforeValidator(_range)]
 Option = Annotated[str, BeforeValidator(_option)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=2**63 - 1)]
 AtLeastOne = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=2**63 - 1)]

@@ -5,6 +5,7 @@ problems; it raises no other error, and writes nothing.
 """
 
 import contextlib
+import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from holdfast.jobs.configuration import consistency
 from holdfast.jobs.configuration.plain_words import note
 from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problem, Problems, TextPosition
 from holdfast.jobs.configuration.quantities import StoragePlace
-from holdfast.jobs.configuration.rules import build_rule
+from holdfast.jobs.configuration.rules import build_rules
 from holdfast.jobs.configuration.settings import (
     OWN_PLACES,
     AlertSettings,
@@ -47,8 +48,10 @@ class Configuration:
     file : the name of its file, as it was given.
     settings : its sections, with defaults and absolute paths.
     rules : its declared rules, in order.
+    recounts : by rule, the shortest time between two recounts of its violating rows.
     warnings : settings that are valid, and may lose records or show figures to others.
     secrets : the secrets in its settings, and in the environment variables that these name.
+    rule_paths : by rule, the path of its declaration.
     locate : returns the position of a setting in the file.
     """
 
@@ -57,6 +60,8 @@ class Configuration:
     rules: tuple[Rule, ...]
     warnings: tuple[Problem, ...] = ()
     secrets: frozenset[str] = frozenset()
+    recounts: Mapping[str, datetime.timedelta] = field(default_factory=dict)
+    rule_paths: Mapping[str, Path] = field(default_factory=dict)
     locate: Callable[[Path], TextPosition] = field(default=lambda _: TextPosition(), compare=False)
 
     def __repr__(self) -> str:
@@ -122,7 +127,16 @@ def _read(
     secrets = frozenset(text for text in secrets_in(settings.model_dump()) if len(text) >= SHORTEST_SECRET)
     hidden = secrets | problems.secrets
     remember(hidden)
-    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), hidden, document.place)
+    return Configuration(
+        file,
+        settings,
+        tuple(checked.rules),
+        checked.warnings.ordered(),
+        hidden,
+        checked.recounts,
+        checked.rule_paths,
+        document.place,
+    )
 
 
 def _document(content: bytes, environment: Mapping[str, str], problems: Problems) -> Document:
@@ -163,6 +177,9 @@ class _Checked:
         self.warnings = Problems(secrets=reading.problems.secrets)
         self.tables = self.sections("tables", TableSettings)
         self.rules: list[Rule] = []
+        self.rule_names: list[str] = []
+        self.recounts: dict[str, datetime.timedelta] = {}
+        self.rule_paths: dict[str, Path] = {}
         self.constraints = validated(ConstraintsSettings, self.top.get("constraints") or {}, reading, ("constraints",))
         self.blocks = None
         if isinstance(given := self.top.get("blocks"), Keyed):
@@ -230,26 +247,30 @@ class _Checked:
         for _, table in self.tables:
             columns[table.name] = table.known_columns
             excluded[table.name] = frozenset(table.exclude)
+        declared = dict(self.names("rules"))
+        names = {i: [name] for i, name in declared.items()}
         for i, settings in self.sections("rules", RuleSettings):
 
             def refuse(path: Path, message: str, below: Path = ("rules", i)) -> None:
                 self.note([(path, message)], below)
 
-            rule = build_rule(settings, columns, refuse)
-            if rule is None:
-                continue
-            hidden = sorted(rule.columns & excluded.get(rule.table, frozenset()))
-            if hidden and columns[rule.table] is None:
-                refuse(
-                    (settings.form,),
-                    f"names '{hidden[0]}', which table {rule.table} excludes: monitor it, or remove it here",
-                )
-                continue
-            self.rules.append(rule)
+            rules = build_rules(settings, columns, refuse)
+            names[i] = [rule.name for rule in rules] or names[i]
+            for rule in rules:
+                hidden = sorted(rule.columns & excluded.get(rule.table, frozenset()))
+                if hidden and columns[rule.table] is None:
+                    problem = f"names '{hidden[0]}', which table {rule.table} excludes: monitor it, or remove it here"
+                    refuse((settings.form,), problem)
+                elif rule.name in self.recounts and [*declared.values()].count(rule.name) < 2:  # check_names has others
+                    refuse(("name",), f"'{rule.name}' is the name of a rule already: choose another")
+                else:
+                    self.rules.append(rule)
+                    self.recounts[rule.name] = settings.recount
+                    self.rule_paths[rule.name] = ("rules", i, settings.form)
+        self.rule_names = [name for several in names.values() for name in several]
 
     def check_alerts(self) -> None:
         tables = dict.fromkeys((name for _, name in self.names("tables")), True)
         tables |= {table.name: table.near is not None for _, table in self.tables}
-        rules = [name for _, name in self.names("rules")]
         for i, alert in self.sections("alerts", AlertSettings):
-            self.note(consistency.check_alert(alert, self.constraints, tables, rules), ("alerts", i))
+            self.note(consistency.check_alert(alert, self.constraints, tables, self.rule_names), ("alerts", i))

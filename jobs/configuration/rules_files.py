@@ -3,6 +3,7 @@
     tax_rate: not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)    # a comment
     Zip -> City                                                                     # its name is its text
     `at: noon`: key(Phone)                                                          # a name in backquotes
+    places: Zip -> City, State                             # two rules, called places.City and places.State
 
 The name of a line ends at its first ':'. A name with a colon, an opening bracket or the start of a comment is written
 in backquotes, as names of columns are. `#` starts a comment unless it is part of a name, as in `Item#`. A YAML file has
@@ -19,11 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
-from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, parse_rule_body
+from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, parse_rule_parts
 from holdfast.constraints.columns import unknown_name
+from holdfast.display.rule_names import named_by_text
 from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problems, TextPosition
 from holdfast.jobs.configuration.reading import content_of, decoded, validated
-from holdfast.jobs.configuration.rules import build_rule, named_columns
+from holdfast.jobs.configuration.rules import build_rules, named_columns
 from holdfast.jobs.configuration.settings import RuleSettings, Settings
 from holdfast.jobs.configuration.settings_model import Reading
 from holdfast.jobs.configuration.yaml_text import Document, Keyed, read_yaml
@@ -47,11 +49,13 @@ class Declared:
     ----------
     rule : the rule; its table is empty where the declaration names none, and `placed` finds it.
     origin, place : the file and the position in it; `--rule` for the command line.
+    columns : the columns of all rules of the same declaration, which are about one table.
     """
 
     rule: Rule
     origin: str
     place: TextPosition
+    columns: frozenset[str]
 
 
 def read_rules(
@@ -75,14 +79,17 @@ def placed(declared: Sequence[Declared], schemas: Mapping[str, Schema]) -> list[
     """Return the rules with their tables; raise an error with all rules that do not fit the tables."""
     found = _Found(Problems)
     rules = []
+    reported: set[tuple[str, TextPosition, frozenset[str], str]] = set()
     for one in declared:
         rule = one.rule
-        having = [name for name, schema in schemas.items() if rule.columns <= set(schema.names)]
+        having = [name for name, schema in schemas.items() if one.columns <= set(schema.names)]
         if not rule.table and len(having) == 1:
             rule = replace(rule, table=having[0])
-        missing = [f"rule {rule.name}: {problem}" for problem in _missing(rule, having, schemas)]
+        missing = [(one.origin, one.place, one.columns, text) for text in _missing(rule, one.columns, having, schemas)]
+        new = [problem[-1] for problem in missing if problem not in reported]  # once for all rules of a declaration
+        reported.update(missing)
         with suppress(Enough):
-            for problem in missing or unfit(rule, schemas):
+            for problem in [f"rule {rule.name}: {problem}" for problem in new] if missing else unfit(rule, schemas):
                 found[one.origin].add(one.place, (), problem)
         rules.append(rule)
     _refuse(found)
@@ -98,10 +105,12 @@ def _refuse(found: _Found) -> None:
         raise UsageError("\n".join(map(str, errors)))
 
 
-def _missing(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+def _missing(
+    rule: Rule, columns: frozenset[str], having: Sequence[str], schemas: Mapping[str, Schema]
+) -> Iterator[str]:
     """Yield a problem for each table and column of a rule that does not exist."""
     if not rule.table:
-        yield from _no_one_table(rule, having, schemas)
+        yield from _no_one_table(columns, having, schemas)
         return
     for table, column in named_columns(rule):
         if table not in schemas:
@@ -120,7 +129,7 @@ def unfit(rule: Rule, schemas: Mapping[str, Schema]) -> Iterator[str]:
         yield str(error)
 
 
-def _no_one_table(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+def _no_one_table(columns: frozenset[str], having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
     if having:
         yield (
             f"tables {', '.join(having)} have its columns: name the table in a YAML rules file, as in "
@@ -128,12 +137,12 @@ def _no_one_table(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schem
         )
         return
     every = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
-    unknown = sorted(rule.columns - set(every))
+    unknown = sorted(columns - set(every))
     for column in unknown:
         yield unknown_name("no table has a column", column, every)
     if not unknown:
-        owned = {name: sorted(rule.columns & set(schema.names)) for name, schema in schemas.items()}
-        parts = "; ".join(f"{name} has {', '.join(columns)}" for name, columns in owned.items() if columns)
+        owned = {name: sorted(columns & set(schema.names)) for name, schema in schemas.items()}
+        parts = "; ".join(f"{name} has {', '.join(names)}" for name, names in owned.items() if names)
         yield f"no table has all its columns ({parts}): a rule is about one table, or an inclusion"
 
 
@@ -180,13 +189,20 @@ class _Reader:
             problem = "needs a rule after its ':'" if name else "needs a name before its ':'"
             self.found[origin].add(place, (), f"{problem}, as in 'zip_city: Zip -> City'")
             return
-        self._name(name, origin, place)
         try:
-            parsed = parse_rule_body(body)
-            table = parsed.dependent.table if isinstance(parsed, InclusionDependency) else self._only
-            self.declared.append(Declared(Rule(name, table, parsed), origin, place))
+            parts = parse_rule_parts(body)
+            first = parts[0].body
+            table = first.dependent.table if isinstance(first, InclusionDependency) else self._only
+            rules = [Rule(part.named(name), table, part.body) for part in parts]
+            rules = rules if head else named_by_text(rules)
         except UsageError as error:
+            self._name(name, origin, place)
             self.found[origin].add(place, (), str(error))
+            return
+        columns = frozenset(column for rule in rules for column in rule.columns)
+        for rule in rules:
+            self._name(rule.name, origin, place)
+            self.declared.append(Declared(rule, origin, place, columns))
 
     def _name(self, name: str, origin: str, place: TextPosition) -> None:
         where = f"{origin}:{place.line}" if place.line else origin
@@ -212,9 +228,12 @@ class _Reader:
             def refuse(below: Path, message: str, path: Path = path) -> None:
                 problems.add(document.place((*path, *below)), (*path, *below), message)
 
-            rule = build_rule(settings, self._tables, refuse)
-            if rule is not None:
-                self.declared.append(Declared(rule, origin, document.place((*path, settings.form))))
+            made = build_rules(settings, self._tables, refuse)
+            columns = frozenset(column for rule in made for column in rule.columns)
+            for rule in made:
+                if rule.name != settings.name:
+                    self._name(rule.name, origin, document.place((*path, "name")))
+                self.declared.append(Declared(rule, origin, document.place((*path, settings.form)), columns))
 
 
 def _rules_in(document: Document, problems: Problems) -> tuple[Path, list[object]]:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from holdfast.constraints import Family
 from holdfast.jobs.configuration.quantities import (
     AtLeastOne,
+    Constants,
     Count,
     Duration,
     Flag,
@@ -25,10 +26,13 @@ from holdfast.jobs.configuration.quantities import (
     LocalFile,
     LocalPlace,
     Option,
+    Range,
     Share,
     Size,
     StoragePlace,
     Text,
+    Texts,
+    several,
     shown,
 )
 from holdfast.jobs.configuration.settings_model import Section
@@ -36,7 +40,11 @@ from holdfast.jobs.configuration.table_settings import TableSettings
 
 OWN_PLACES = ("state", "backup", "output", "checkpoint")
 """The folders and addresses that every configuration names."""
-RULE_FORMS = ("forbid", "require", "key", "fd", "od", "inclusion")
+RULE_FORMS = (
+    *("key", "unique", "not_null", "values", "range", "matches"),
+    *("fd", "od", "inclusion", "require", "forbid"),
+)
+"""The forms of a rule: a rule has exactly one."""
 CHANGES = ("appeared", "disappeared")
 STATES = ("broken", "recovered")
 NEAR = ("nearly", "restored", "left")
@@ -179,7 +187,7 @@ class ConstraintsSettings(Section):
 
 
 class RuleSettings(Section):
-    """A declared rule; `build_rule` makes a `Rule` of it."""
+    """A declared rule; `build_rules` makes a `Rule` of each of its parts."""
 
     name: Text
     """Name of the rule in notes, tables and alerts; unique in a configuration."""
@@ -189,14 +197,26 @@ class RuleSettings(Section):
     """A forbidden combination: predicates joined by `and`, on rows `t` and `s` or on `t` alone."""
     require: Text | None = None
     """A condition that every row `t` must satisfy."""
-    key: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    """Columns in which no two rows have equal values."""
+    key: Annotated[Texts, Field(min_length=1)] | None = None
+    """Columns in which no two rows have equal values, all together."""
+    unique: Annotated[Texts, Field(min_length=1)] | None = None
+    """The same as `key`."""
+    not_null: Annotated[Texts, Field(min_length=1)] | None = None
+    """Columns that have a value in every row."""
+    values: Annotated[Mapping[Text, Constants], Field(min_length=1)] | None = None
+    """The accepted values of columns, such as `{state: [MA, NY]}`."""
+    range: Annotated[Mapping[Text, Range], Field(min_length=1)] | None = None
+    """The least and the greatest accepted value of columns, such as `{month: [1, 12], salary: {min: 0}}`."""
+    matches: Annotated[Mapping[Text, Text], Field(min_length=1)] | None = None
+    """Regular expressions that the whole texts of columns match, such as `{zip: "[0-9]{5}"}`."""
     fd: Text | None = None
-    """A functional dependency, such as `Zip -> City`."""
+    """A functional dependency, such as `Zip -> City, State`."""
     od: Text | None = None
     """An order dependency, such as `{State}: Salary ~ Rate`."""
     inclusion: Text | None = None
     """An inclusion dependency, such as `orders.customer in customers.id`."""
+    nulls: Literal["equal", "apart", "break"] | None = None
+    """How the rule treats nulls: `equal` to each other, `apart` from all values, or `break` the rule."""
     severity: Literal["error", "warning"] = "error"
     """A broken rule of severity `error` makes `status` exit with 1."""
     max_violating_pairs: Limit | None = None
@@ -235,6 +255,7 @@ class AlertSettings(Section):
 
     on: Annotated[
         tuple[Literal["broken", "recovered", "appeared", "disappeared", "nearly", "restored", "left"], ...],
+        BeforeValidator(several),
         Field(min_length=1),
     ]
     """Events: `broken`, `recovered` of rules; `appeared`, `disappeared` of constraints; `nearly`, `restored`, `left` of

@@ -23,6 +23,7 @@ from holdfast.jobs.configuration.quantities import (
     Option,
     StoragePlace,
     Text,
+    Texts,
     shown,
     spelled,
 )
@@ -89,6 +90,7 @@ def _delimiter(value: Any) -> str:
 def _null_tokens(value: Any) -> Any:
     if value == "auto":
         return value
+    value = [value] if isinstance(value, str) else value
     if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
         raise ValueError(f"expected auto, or a list of texts, such as ['', 'NULL'] (in quotes), given {shown(value)}")
     return tuple(value)
@@ -145,13 +147,14 @@ class SeedSettings(Section):
     typed_header: Flag = False
     """Whether the header names types: `age(Integer)` or `age int`."""
     strings: Literal["all"] | tuple[Text, ...] = ()
-    """Columns to read as text: `all`, or a list."""
+    """Columns to read as text: `all`, a name, or a list."""
     limit: AtLeastOne | None = None
     """Number of rows to read, from the first on."""
 
     @field_validator("strings", mode="before")
     @classmethod
     def _all_or_names(cls, value: Any) -> Any:
+        value = [value] if isinstance(value, str) and value != "all" else value
         if value != "all" and not (isinstance(value, list) and all(isinstance(name, str) and name for name in value)):
             raise ValueError(f"expected all, or a list of column names, given {shown(value)}")
         return value
@@ -284,13 +287,13 @@ class TableSettings(Section):
 
     name: Text
     """Name of the table."""
-    key: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    key: Annotated[Texts, Field(min_length=1)] | None = None
     """Columns that identify a row; by default all columns."""
     columns: Mapping[Text, ColumnSettings] = {}
     """Settings of columns whose types are not inferred right: a type by column, or a mapping."""
-    include: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    include: Annotated[Texts, Field(min_length=1)] | None = None
     """The columns that are monitored; by default all."""
-    exclude: tuple[Text, ...] = ()
+    exclude: Texts = ()
     """Columns that are not monitored."""
     seed: SeedSettings | None = None
     """The first rows; by default none, or the snapshot of a Delta source."""

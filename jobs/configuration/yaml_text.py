@@ -71,6 +71,24 @@ class Filled(str):
         return self
 
 
+class Number(float):
+    """A number that is not whole.
+
+    Attributes
+    ----------
+    written : the number as it was written, which may have more digits than a float.
+    """
+
+    __slots__ = ("written",)
+    written: str
+
+    def __new__(cls, number: float, written: str) -> "Number":
+        """Keep the number and its text."""
+        self = super().__new__(cls, number)
+        self.written = written
+        return self
+
+
 class Keyed(dict[str, Any]):
     """A mapping with its path.
 
@@ -178,7 +196,8 @@ def core_value(text: str) -> Any:
         base = {"0o": 8, "0x": 16}.get(text[:2], 10)
         return int(text[2:] if base != 10 else text, base)
     if _FLOAT.fullmatch(text):
-        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        written = text.lower().replace(".inf", "inf").replace(".nan", "nan")
+        return Number(float(written), written)
     return text
 
 

@@ -243,6 +243,9 @@ constraints: {denial: {max_predicates: 3, cross_columns: [[a, b]]}, order: , inc
 rules:
   - {name: r, table: tax, forbid: t.id = s.id and t.name != s.name, max_violating_rows: 0.1%}
   - {name: q, table: zip, key: [a, b], severity: warning}
+  - {name: p, table: zip, values: {a: [1, x, .nan]}, nulls: break}
+  - {name: o, table: zip, range: {a: [0.1, 1e3], b: {min: 2024-01-01}}}
+  - {name: n, table: zip, matches: {a: "[0-9]{5}|(?i)x"}, not_null: a}
 alerts:
   - {on: [broken], webhook: 'https://hooks.example/x?token=${SECRET_TOKEN}', rule: r}
 spark: {spark.driver.memory: 1g}
@@ -287,6 +290,10 @@ WORDS = [
     b"[] ->",
     b"desc",
     b"key(",
+    b"matches '",
+    b" in (1, 'x')",
+    b"nulls apart",
+    b"nulls break",
     b"{",
     b"}: ",
 ]

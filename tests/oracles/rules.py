@@ -10,6 +10,9 @@ Readings taken where the definition leaves room:
 - `require: c and d` is violated by a row that breaks c or breaks d; a row breaks a comparison that is false
   while neither side is null, breaks `is not null` where the value is null, and never breaks `is null` by
   being null.
+- A test whether a value is one of some constants, or whether a whole text matches a pattern, is a comparison with
+  constants: a null satisfies neither the test nor its opposite.
+- A rule on pairs whose nulls are apart: a null satisfies no comparison between two rows.
 - Rules that hold two columns to an order dependency use the order of order dependencies.
 - A functional dependency with several columns on the right forbids one of them to differ; a pair counts
   once.
@@ -21,6 +24,7 @@ Readings taken where the definition leaves room:
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
@@ -76,7 +80,25 @@ class NullTest:
     wanted: bool = True
 
 
-Condition: TypeAlias = Comparison | NullTest
+@dataclass(frozen=True)
+class MemberTest:
+    """`t.A in (...)`, or `not in`."""
+
+    field: Field
+    values: tuple[Value, ...]
+    wanted: bool = True
+
+
+@dataclass(frozen=True)
+class PatternTest:
+    """`t.A matches '...'`, or `not matches`; for patterns that mean the same in Python."""
+
+    field: Field
+    pattern: str
+    wanted: bool = True
+
+
+Condition: TypeAlias = Comparison | NullTest | MemberTest | PatternTest
 
 
 @dataclass(frozen=True)
@@ -126,7 +148,14 @@ class Inclusion:
     referenced_column: str
 
 
-Rule: TypeAlias = Forbid | Require | Key | FunctionalDependency | Ordering | Inclusion
+@dataclass(frozen=True)
+class Apart:
+    """A rule on pairs of rows in which a null satisfies no comparison."""
+
+    rule: Forbid | Key | FunctionalDependency | Ordering
+
+
+Rule: TypeAlias = Forbid | Require | Key | FunctionalDependency | Ordering | Inclusion | Apart
 
 
 # Which rows and pairs violate
@@ -169,7 +198,7 @@ def is_single_row(rule: Rule) -> bool:
 
 
 def _fields(condition: Condition) -> list[Field]:
-    if isinstance(condition, NullTest):
+    if isinstance(condition, NullTest | MemberTest | PatternTest):
         return [condition.field]
     return [side for side in (condition.left, condition.right) if isinstance(side, Field)]
 
@@ -183,6 +212,10 @@ def _row_violates(rule: Rule, table: Table, row: Row) -> bool:
 
 
 def _pair_violates(rule: Rule, table: Table, t: Row, s: Row) -> bool:
+    if isinstance(rule, Apart):
+        compared = [(t, name) for name in _compared(rule.rule, "t")] + [(s, name) for name in _compared(rule.rule, "s")]
+        has_null = any(row[table.index(name)] is None for row, name in compared)
+        return not has_null and _pair_violates(rule.rule, table, t, s)
     if isinstance(rule, Forbid):
         return all(_satisfied(condition, table, t, s) for condition in rule.conditions)
     if isinstance(rule, Key):
@@ -196,6 +229,19 @@ def _pair_violates(rule: Rule, table: Table, t: Row, s: Row) -> bool:
     raise TypeError(f"{rule} is no rule on pairs")
 
 
+def _compared(rule: Rule, row: str) -> tuple[str, ...]:
+    """The columns of row `t` or `s` that a rule compares with the other row."""
+    if isinstance(rule, Key):
+        return rule.columns
+    if isinstance(rule, FunctionalDependency):
+        return (*rule.left, *rule.right)
+    if isinstance(rule, Ordering):
+        return (*rule.context, *rule.target)
+    assert isinstance(rule, Forbid)
+    between = [c for c in rule.conditions if isinstance(c, Comparison) and {f.row for f in _fields(c)} == {"t", "s"}]
+    return tuple(field.column for condition in between for field in _fields(condition) if field.row == row)
+
+
 def _agree(names: tuple[str, ...], table: Table, t: Row, s: Row) -> bool:
     return all(compare(t[table.index(name)], s[table.index(name)]) == 0 for name in names)
 
@@ -203,6 +249,13 @@ def _agree(names: tuple[str, ...], table: Table, t: Row, s: Row) -> bool:
 def _satisfied(condition: Condition, table: Table, t: Row, s: Row) -> bool:
     if isinstance(condition, NullTest):
         return (_value(condition.field, table, t, s) is None) == condition.wanted
+    if isinstance(condition, MemberTest | PatternTest):
+        value = _value(condition.field, table, t, s)
+        if value is None:
+            return False
+        if isinstance(condition, MemberTest):
+            return any(same(value, one) for one in condition.values) == condition.wanted
+        return (re.fullmatch(condition.pattern, str(value)) is not None) == condition.wanted
     left, right = (_value(side, table, t, s) for side in (condition.left, condition.right))
     in_row = isinstance(condition.right, Constant) or condition.left.row == condition.right.row
     if in_row and (left is None or right is None):
@@ -217,6 +270,10 @@ def _broken(condition: Condition, table: Table, row: Row) -> bool:
     """`require: c` is `forbid: not c`, and a null breaks no `require` but `is not null`."""
     if isinstance(condition, NullTest):
         return _satisfied(NullTest(condition.field, not condition.wanted), table, row, row)
+    if isinstance(condition, MemberTest):
+        return _satisfied(MemberTest(condition.field, condition.values, not condition.wanted), table, row, row)
+    if isinstance(condition, PatternTest):
+        return _satisfied(PatternTest(condition.field, condition.pattern, not condition.wanted), table, row, row)
     if any(_value(field, table, row, row) is None for field in _fields(condition)):
         return False
     opposite = Comparison(condition.left, NEGATED[condition.operator], condition.right)

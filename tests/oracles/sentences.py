@@ -49,6 +49,8 @@ def is_true(sentence: str, rows: Sequence[Row]) -> bool:
         return len(rows) <= 1
     if found := re.fullmatch(r"There is no row where (.+)", whole):
         return not any(_asked(case)(row) for case in found[1].split(", or where ") for row in rows)
+    if found := re.fullmatch(r"(.+), leaving out rows where ([A-Z](?: or [A-Z])*) is missing", whole):
+        return is_true(found[1], [row for row in rows if all(row[name] is not None for name in found[2].split(" or "))])
     pairs = list(permutations(rows, 2))
     if found := re.fullmatch(rf"No two rows have the same ({_NAMES})", whole):
         return not any(_same(found[1])(t, s) for t, s in pairs)
@@ -117,7 +119,7 @@ def _placed(said: str) -> PairTest:
 
 def _asked(said: str) -> Test:
     """Read `A is above 1 and B is missing`, of one row."""
-    tests = [_asked_once(part) for part in re.split(", | and ", said)]
+    tests = [_asked_once(part) for part in re.split("(?:, | and )(?=[A-Z])", said)]
     return lambda row: all(test(row) for test in tests)
 
 
@@ -125,6 +127,10 @@ def _asked_once(said: str) -> Test:
     if found := re.fullmatch(r"([A-Z]) is (missing|present)", said):
         name, missing = found[1], found[2] == "missing"
         return lambda row: (row[name] is None) is missing
+    if found := re.fullmatch(r"([A-Z]) is (neither )?(\d+(?:, \d+)*) (?:or|nor) (\d+)", said):
+        name, neither = found[1], found[2] is not None
+        some = {int(number) for number in [*found[3].split(", "), found[4]]}
+        return lambda row: row[name] is not None and (row[name] in some) is not neither
     found = re.fullmatch(r"([A-Z]) (.+) ([A-Z]|\d+)", said)
     assert found, said
     left, compare, right = found[1], _ALONE[found[2]], found[3]

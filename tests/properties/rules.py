@@ -10,13 +10,15 @@ from holdfast.constraints import (
     Condition,
     DenialConstraint,
     InclusionDependency,
+    NullsApart,
     Operator,
     OrderDependency,
     Predicate,
 )
 from holdfast.constraints.columns import ColumnRef
-from holdfast.constraints.conditions import Cell, Comparison, Literal, NullTest
+from holdfast.constraints.conditions import Cell, Comparison, Literal, MemberTest, NullTest, PatternTest
 from holdfast.constraints.denial import functional_dependency, key
+from holdfast.constraints.nulls import is_pairwise
 from holdfast.constraints.rules import Body
 from tests.oracles import rules as oracle
 from tests.oracles.values import Table as OracleTable
@@ -35,9 +37,21 @@ MORE_NUMBERS = [
 Both = tuple[oracle.Rule, Body]
 
 
+PATTERNS = ["", "a", "[ab]", "a|", "(?i)A", ".", "[^a]*"]
+
+
 @st.composite
 def rules(draw: st.DrawFn, table: OracleTable) -> Both:
     """Draw a rule on the columns of a table."""
+    their, body = draw(_usual(table))
+    if is_pairwise(body) and NullsApart(body).predicates and draw(st.booleans()):  # type: ignore[arg-type]
+        return oracle.Apart(their), NullsApart(body)  # type: ignore[arg-type]
+    return their, body
+
+
+@st.composite
+def _usual(draw: st.DrawFn, table: OracleTable) -> Both:
+    """Draw a rule whose nulls are treated as usual."""
     names = [column.name for column in table.columns]
     match draw(st.sampled_from(["pairs", "pairs", "pairs", "mixed", "rows", "key", "fd", "od", "inclusion"])):
         case "pairs":
@@ -110,10 +124,18 @@ def _row_conditions(draw: st.DrawFn, table: OracleTable) -> Both:
 def _atoms(draw: st.DrawFn, table: OracleTable, row: str) -> tuple[oracle.Condition, Any]:
     column = draw(st.sampled_from(table.columns))
     cell, field = Cell(row, column.name), oracle.Field(row, column.name)  # type: ignore[arg-type]
-    kind = draw(st.sampled_from(["null", "cell", "constant", "constant"]))
+    kind = draw(st.sampled_from(["null", "cell", "constant", "constant", "member", "pattern"]))
+    wanted = draw(st.booleans())
     if kind == "null":
-        wanted = draw(st.booleans())
         return oracle.NullTest(field, wanted), NullTest(cell, wanted)
+    if kind == "pattern" and column.group == "string":
+        pattern = draw(st.sampled_from(PATTERNS))
+        return oracle.PatternTest(field, pattern, wanted), PatternTest(cell, pattern, wanted)
+    domain: list[Any] = [value for _, group, values in DOMAINS.values() if group == column.group for value in values]
+    domain += MORE_NUMBERS if column.group == "number" else ["zz"] if column.group == "string" else []
+    if kind == "member":
+        some = draw(st.lists(st.sampled_from(domain), min_size=1, max_size=3))
+        return oracle.MemberTest(field, tuple(some), wanted), MemberTest(cell, tuple(map(_literal, some)), wanted)
     operator = draw(st.sampled_from(sorted(OPERATORS) if column.is_ordered else ["=", "!="]))
     if kind == "cell":
         others = [
@@ -123,8 +145,6 @@ def _atoms(draw: st.DrawFn, table: OracleTable, row: str) -> tuple[oracle.Condit
             other = draw(st.sampled_from(others))
             theirs = oracle.Comparison(field, operator, oracle.Field(row, other))
             return theirs, Comparison(cell, OPERATORS[operator], Cell(row, other))  # type: ignore[arg-type]
-    domain: list[Any] = [value for _, group, values in DOMAINS.values() if group == column.group for value in values]
-    domain += MORE_NUMBERS if column.group == "number" else ["zz"] if column.group == "string" else []
     value = draw(st.sampled_from(domain))
     return oracle.Comparison(field, operator, oracle.Constant(value)), Comparison(
         cell, OPERATORS[operator], _literal(value)

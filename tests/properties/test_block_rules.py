@@ -29,6 +29,7 @@ from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.detection.columns import RowColumns
 from holdfast.discovery.detection.forms import PairForm, form_of, space_with
 from holdfast.discovery.detection.partners import PartnerCounts
+from holdfast.indexes.encoding import NULL
 from holdfast.indexes.group_counts import GroupCounts
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
@@ -119,6 +120,8 @@ def _check_followed(whole: BlockTable, left: Table, batch: Table, forms: list[Pa
         groups = forms[i].groups
         assert groups is not None
         parts = [*groups.columns, *([] if groups.dependent is None else [groups.dependent])]
+        counts = (rows.codes[:, list(groups.present)] != NULL).all(axis=1)
+        live = rows.live()[counts[rows.live()]]
         for row, code in enumerate(codes):
             same = (rows.codes[live][:, list(groups.columns)] == code[list(groups.columns)]).all(axis=1)
             part = (rows.codes[live][:, parts] == code[parts]).all(axis=1)

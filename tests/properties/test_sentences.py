@@ -5,8 +5,17 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import Condition, DenialConstraint, Operator, OrderDependency, Predicate, Rule, UsageError
-from holdfast.constraints.conditions import Atom, Cell, Comparison, Literal, NullTest
+from holdfast.constraints import (
+    Condition,
+    DenialConstraint,
+    NullsApart,
+    Operator,
+    OrderDependency,
+    Predicate,
+    Rule,
+    UsageError,
+)
+from holdfast.constraints.conditions import Atom, Cell, Comparison, Literal, MemberTest, NullTest
 from holdfast.constraints.sentences import sentence
 from tests.oracles.sentences import Row, is_true
 
@@ -38,7 +47,9 @@ def _cells(rows: str) -> st.SearchStrategy[Cell]:
 def _alone(row: str) -> st.SearchStrategy[Atom]:
     literals = st.integers(0, 2).map(lambda number: Literal(str(number), False))
     compared = st.builds(Comparison, _cells(row), OPERATORS, literals | _cells(row))
-    return compared | st.builds(NullTest, _cells(row), st.booleans())
+    several = st.lists(literals, min_size=1, max_size=3).map(tuple)
+    members = st.builds(MemberTest, _cells(row), several, st.booleans())
+    return compared | members | st.builds(NullTest, _cells(row), st.booleans())
 
 
 SINGLE = st.lists(st.lists(_alone("t"), min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(
@@ -64,6 +75,9 @@ def _occurs(condition: Condition, rows: list[Row]) -> bool:
         values = [by_row[cell.row][cell.column] for cell in atom.cells]
         if isinstance(atom, NullTest):
             return (values[0] is None) is atom.is_null
+        if isinstance(atom, MemberTest):
+            return values[0] is not None and (values[0] in [int(one.text) for one in atom.literals]) is atom.is_member
+        assert isinstance(atom, Comparison)
         if isinstance(atom.right, Literal):
             return values[0] is not None and _compare(atom.operator, values[0], int(atom.right.text))
         if atom.predicate is None:
@@ -93,6 +107,14 @@ def test_denial_constraints(predicates: list[Predicate], rows: list[Row]) -> Non
 @given(ORDERS, ROWS)
 def test_order_dependencies(dependency: OrderDependency, rows: list[Row]) -> None:
     assert is_true(sentence(dependency), rows) is _holds(dependency.as_denial(), rows), sentence(dependency)
+
+
+@given(_lists(OWN).filter(bool), ROWS)
+def test_rules_whose_nulls_are_apart(predicates: list[Predicate], rows: list[Row]) -> None:
+    constraint = DenialConstraint(predicates)
+    present = [row for row in rows if all(row[name] is not None for name in constraint.columns)]
+    said = sentence(NullsApart(constraint))
+    assert is_true(said, rows) is _holds(constraint, present), said
 
 
 @given(SINGLE | PAIRS, ROWS)

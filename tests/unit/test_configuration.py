@@ -158,7 +158,7 @@ output: ./var/tables
 triger: {interval: 1 second}
 tables:
   - name: airport
-    key: ident
+    key: {ident: 1}
     columns: {elevation_ft: longg}
     source: {format: kafak}
   - name: tax

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 
 class TestTables:
+    def test_a_name_where_a_list_of_one_is_enough(self) -> None:
+        lines = ["key: Zip", "include: Zip", "seed: {path: a.csv, strings: Zip, null_tokens: NA}"]
+        text = with_table(*lines).replace('fd: "Zip -> City"', "key: Zip")
+        settings = read(text + "alerts:\n  - {on: broken, webhook: 'http://h'}\n").settings
+        (table,), (alert,) = settings.tables, settings.alerts
+        assert (table.key, table.include, alert.on) == (("Zip",), ("Zip",), ("broken",))
+        assert table.seed is not None
+        assert (table.seed.strings, table.seed.null_tokens) == (("Zip",), ("NA",))
+        assert read(with_table("exclude: Zip2", "seed: {path: a.csv}")).settings.tables[0].exclude == ("Zip2",)
+
     def test_sources(self) -> None:
         files = with_table("columns: {Zip: string, City: string}", "source: {format: files, path: in, encoding: csv}")
         source = read(files).settings.tables[0].source
@@ -60,8 +70,7 @@ class TestTables:
             (["seed: {path: a.csv, encoding: utf-88}"], "tables[0].seed.encoding", "unknown encoding"),
             (["seed: {path: a.csv, delimiter: ';;'}"], "tables[0].seed.delimiter", "one character"),
             (["seed: {path: a.csv, null_tokens: [~]}"], "tables[0].seed.null_tokens", "list of texts"),
-            (["seed: {path: a.csv, null_tokens: automatic}"], "tables[0].seed.null_tokens", "expected auto, or a list"),
-            (["seed: {path: a.csv, strings: some}"], "tables[0].seed.strings", "expected all"),
+            (["seed: {path: a.csv, strings: 5}"], "tables[0].seed.strings", "expected all"),
             (["seed: {path: ~/a.csv}"], "tables[0].seed.path", "${HOME}/a.csv"),
             (["seed: {path: a.csv}", "key: []"], "tables[0].key", "at least one"),
             (["seed: {path: a.csv}", "key: [Zip, Zip]"], "tables[0].key", "twice"),
@@ -357,6 +366,24 @@ class TestRules:
     )
     def test_alerts(self, alert: str, path: str) -> None:
         assert only_error(GOOD + f"alerts:\n  - {alert}\n")[1] == path
+
+    def test_a_part_of_a_rule_is_a_rule(self) -> None:
+        rule = '{name: r, table: tax, fd: "A -> B, C", recount: 5 minutes}'
+        alert = "alerts:\n  - {on: broken, rule: r.B, webhook: 'http://h'}\n"
+        found = read(TOP + TABLE + f"rules:\n  - {rule}\n" + alert)
+        assert [rule.name for rule in found.rules] == ["r.B", "r.C"]
+        assert set(found.recounts.values()) == {datetime.timedelta(minutes=5)}
+        wrong = only_error(TOP + TABLE + f"rules:\n  - {rule}\n" + alert.replace("r.B", "r"))
+        assert wrong[1:] == ("alerts[0].rule", "there is no rule 'r'; Known: r.B, r.C")
+        twice = only_error(TOP + TABLE + f"rules:\n  - {rule}\n  - {{name: r.C, table: tax, key: A}}\n")
+        assert twice[1:] == ("rules[1].name", "'r.C' is the name of a rule already: choose another")
+
+    @pytest.mark.parametrize("rule", ["values: {Zap: x}", "range: {Zap: [1, 2]}", "matches: {Zap: x}"])
+    def test_columns_of_short_forms_have_their_own_place(self, rule: str) -> None:
+        text = with_table("columns: {Zip: string, City: string}", "source: {format: files, path: in, encoding: csv}")
+        found = only_error(text + f"  - {{name: s, table: tax, {rule}}}\n")
+        assert found[1] == f"rules[1].{rule.partition(':')[0]}.Zap"
+        assert "did you mean 'Zip'?" in found[2]
 
 
 class TestFiles:

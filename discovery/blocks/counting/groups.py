@@ -32,12 +32,14 @@ class AskedGroups:
     groups : the columns of groups, and the dependent of parts.
     group, part : the group and the part of each row, numbered from 0 on.
     rows : a row of each part.
+    counts : which rows have no null where the rule leaves these rows out; the other rows count in no group.
     """
 
     groups: GroupColumns
     group: Ints
     part: Ints
     rows: Ints
+    counts: Flags
 
     @classmethod
     def of(cls, grouping: Grouping, groups: GroupColumns) -> "AskedGroups":
@@ -46,7 +48,10 @@ class AskedGroups:
         more = [] if groups.dependent is None else [(groups.dependent, groups.dependent)]
         _, group = np.unique(grouping.groups(columns).left, return_inverse=True)
         _, rows, part = np.unique(grouping.groups([*columns, *more]).left, return_index=True, return_inverse=True)
-        return cls(groups, group, part, rows)
+        counts = np.ones(len(group), np.bool_)
+        for column in groups.present:
+            counts &= grouping.groups([(column, column)]).left != 0  # the code of null
+        return cls(groups, group, part, rows, counts)
 
 
 @dataclass(frozen=True)
@@ -129,12 +134,13 @@ class GroupSizes:
     def change(self, copies: Ints) -> GroupChange:
         """Return the change of the violations, by the number of copies that each row of the batch gained."""
         asked = self.asked
+        copies = copies * asked.counts
         in_group, in_part = np.zeros_like(self.groups), np.zeros_like(self.parts)
         np.add.at(in_group, asked.group, copies)
         np.add.at(in_part, asked.part, copies)
         pairs, rows, breaks = self._broken(self.groups, self.parts)
         pairs_before, rows_before, _ = self._broken(self.groups - in_group, self.parts - in_part)
-        return GroupChange(pairs - pairs_before, rows - rows_before, breaks[asked.group])
+        return GroupChange(pairs - pairs_before, rows - rows_before, breaks[asked.group] & asked.counts)
 
     def _broken(self, groups: Ints, parts: Ints) -> tuple[int, int, Flags]:
         """Return the numbers of violating pairs and rows in groups of the batch, and which groups break the rule."""

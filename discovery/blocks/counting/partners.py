@@ -213,7 +213,7 @@ class _Indexed(IndexedRows):
             groups.weigh()
 
     def _sorted(self) -> dict[int, SortedGroups]:
-        return {i: SortedGroups(self.rows, one.columns, one.dependent) for i, one in self._grouped.items()}
+        return {i: SortedGroups(self.rows, one.columns, one.dependent, one.present) for i, one in self._grouped.items()}
 
 
 def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> AbstractContextManager[_Indexed]:

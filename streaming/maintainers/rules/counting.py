@@ -191,4 +191,4 @@ class CountingInMemory(Counting):
 def _sizes(rows: RowSet, watch: GroupsWatch) -> GroupCounts:
     groups = watch.form.groups
     assert groups is not None
-    return GroupCounts(rows, groups.columns, groups.dependent)
+    return GroupCounts(rows, groups.columns, groups.dependent, groups.present)

@@ -233,7 +233,9 @@ def monitored(
 ) -> list[MonitoredRule]:
     """Return one or several rules as monitored rules, texts parsed for the table; refuse rules that do not fit it."""
     given = [rules] if isinstance(rules, Rule | MonitoredRule | str) else rules
-    made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in given]
+    made = [
+        one for rule in given for one in (declared(rule, {schema.table: schema}) if isinstance(rule, str) else [rule])
+    ]
     found = [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
     problems = []
     for number, one in enumerate(found):
