@@ -15,7 +15,6 @@ Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Ints16 = NDArray[np.int16]
 Floats = NDArray[np.float64]
-Floats32 = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 """Bytes of texts."""

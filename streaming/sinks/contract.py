@@ -64,11 +64,6 @@ class Retention:
         return (now.astimezone(datetime.UTC) - self.rows).date()
 
 
-def transactions(state_id: str, shape: Shape) -> str:
-    """Return the name of the transaction of a state in a table."""
-    return f"{state_id}/{shape.name}"
-
-
 def properties(shape: Shape, retention: Retention) -> dict[str, str]:
     """Return the settings of a table that delta-rs and Spark can both write, and that stays fast."""
     log = f"interval {max(1, int(retention.of_log(shape).total_seconds()))} seconds"
@@ -194,7 +189,7 @@ class OutputTable(ABC):
         self.uri = uri
         self.shape = shape
         self._state = state_id
-        self._transactions = transactions(state_id, shape)
+        self._transactions = f"{state_id}/{shape.name}"
         self._retention = retention
         self._errors = errors
         self._tidied: datetime.date | None = None

@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.seeding import SeededTable, restore, seed
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.publisher import Publisher
+from tests.recovery import pipelines
 from tests.recovery.pipelines import LEAST, RULES, Rows, Running, _check_outputs, _history, _table, seeded
 
 __all__ = ["seeded"]  # fixtures
@@ -267,7 +267,7 @@ def test_a_rule_that_is_left_out_for_a_while_is_counted_anew(tmp_path: Path, mon
     one = MonitoredRule(Rule("one", "r", parse_rule_body("not(t.a > 1)")))
     two = MonitoredRule(Rule("two", "r", parse_rule_body("not(t.k < s.k and t.a > s.a)")))
     for number, declared in enumerate(([one, two], [two], [one, two], [one])):
-        monkeypatch.setattr(sys.modules[__name__], "RULES", declared)
+        monkeypatch.setattr(pipelines, "RULES", declared)
         running = Running(tmp_path, [(1, 1, "x"), (2, 1, "y")])
         told = {state.rule.name for state in running.pipeline.announce()}
         assert told == [set(), set(), {"one"}, set()][number]
@@ -285,7 +285,7 @@ def test_rows_that_are_counted_now_and_then_are_counted_in_the_end(
 ) -> None:
     body = parse_rule_body("not(t.k < s.k and t.a > s.a)")
     rule = MonitoredRule(Rule("grows", "r", body, max_violating_rows=Threshold.parse(2)), recount=1e9)
-    monkeypatch.setattr(sys.modules[__name__], "RULES", [rule])
+    monkeypatch.setattr(pipelines, "RULES", [rule])
     monkeypatch.setattr(PartnersWatch, "seconds_anew", 1e9)  # so few rows would be counted anew with every batch
     running = Running(tmp_path, [(5, 5, "x"), (6, 6, "y")])
     running.batch(0, [(INSERT, (7, 5, "z"))])

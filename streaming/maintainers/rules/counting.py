@@ -176,8 +176,7 @@ class CountingInMemory(Counting):
         if unknown and len(slots) > _MANY_CHANGED:
             self._partners_of(batch, slots[:: len(slots) // _TRIED], unknown)
         seconds = self._seconds_a_row * len(slots) / self._threads
-        rows = len(self._rows)
-        return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_a_row * rows}
+        return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_anew}
 
     def _partners_of(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
         """Return, per rule, the number of partners of each given row of a batch; note the seconds a row."""

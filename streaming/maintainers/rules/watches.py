@@ -168,7 +168,11 @@ class PartnersWatch(PairsWatch):
     """Any other rule about pairs."""
 
     seconds_a_row = _SECONDS_A_ROW
-    """The seconds a row to count all rows anew, as of the last such count."""
+
+    @property
+    def seconds_anew(self) -> float:
+        """The seconds to count all rows anew, estimated from the last such count."""
+        return self.seconds_a_row * len(self._rows)
 
     def follow(self, batch: ChangedRows, partners: Ints) -> None:
         """Apply a batch; `partners` has, per changed row, with how many rows it violates the rule.
