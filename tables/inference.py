@@ -28,6 +28,7 @@ from holdfast.constraints.types import (
     TIMESTAMP_NS,
     WIDE_INTEGER,
 )
+from holdfast.display.texts import counted
 from holdfast.tables.keys import arrow_type_of, beyond_calendar, with_dictionary
 
 _SAMPLE = 64
@@ -233,10 +234,11 @@ def _misfit(encoded: pa.DictionaryArray, name: str, declared: ColumnType, locate
         return f"column {name}: a value does not fit {declared}"
     text = encoded.dictionary[encoded.indices[row].as_py()].as_py()
     hint = " (spaces count)" if text != text.strip() else ""
+    do, them = ("does", "it") if len(wrong) == 1 else ("do", "them")
     return (
         f"{locate(row)}, column {name}: '{shortened(text)}' is not {forms.EXPECTED[declared.name]}{hint}; "
-        f"{len(wrong)} distinct value(s) of the column do not fit {declared}. Correct them, or read the column as "
-        f"strings (--strings)"
+        f"{counted(len(wrong), 'distinct value')} of the column {do} not fit {declared}. Correct {them}, or read the "
+        "column as strings (--strings)"
     )
 
 

@@ -9,7 +9,7 @@ import { SHAPES, SPANS, ago, count, counted, kindOf, moment } from "./words.js";
 
 const SORTS = {
   lost: { name: "Lost", sign: "−", kind: "gone", none: "No constraint ended." },
-  nearly: { name: "Nearly lost", sign: "▲", kind: "warn", none: "None has first exceptions." },
+  nearly: { name: "Nearly lost", sign: "▲", kind: "warn", none: "No constraint is nearly lost." },
   recovered: { name: "Recovered", sign: "+", kind: "come", none: "None recovered." },
 };
 const DIRECTIONS = { lost: "lost", recovered: "recovered" };

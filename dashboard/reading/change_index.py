@@ -3,7 +3,7 @@
     index    commit, time, identity, change and turn of each row, and numbers that a table adds; ordered by commit
     details  texts and witnesses, read from the files for the changes of one page
 
-The *turn* of a change is what it means for who watches: a constraint ended, has its first exceptions, or recovered.
+The *turn* of a change is what it means to people who watch (`streaming/commits/incidents.py`).
 
 Invariant: the index holds each of the newest changes once. Commits only grow, so that new rows have a higher commit
 than all known rows; files that were compacted bring nothing new.
@@ -28,9 +28,6 @@ from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables.arrays import Ints16, Positions
 
 Arrays = dict[str, NDArray[Any]]
-
-NO_TURN, ENDED, NEARLY, RECOVERED = range(4)
-"""The turns: none of these, or not by data; the constraint ended; it has its first exceptions; it holds again."""
 
 
 class ChangeIndex(ABC):

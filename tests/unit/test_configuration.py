@@ -209,7 +209,7 @@ quarantine: {max_share: 150%}
             "      Zip",
             "         ^",
             "c.yaml:11:8: spark: 'a' is no Spark setting: their names start with 'spark.'",
-            f"c.yaml:12:1: foo: unknown key 'foo'; Known: {', '.join(Settings.model_fields)}",
+            f"c.yaml:12:1: foo: unknown key 'foo'; known: {', '.join(Settings.model_fields)}",
         ]
 
     def test_many_errors_are_cut(self) -> None:
@@ -645,7 +645,7 @@ class TestRules:
         assert only_error(include) == (
             11,
             "rules[0].fd",
-            "table tax has no monitored column 'City'; Known: Town, Zip",
+            "table tax has no monitored column 'City'; known: Town, Zip",
         )
         assert "excludes" in only_error(with_table("seed: {path: a.csv}", "exclude: [City]"))[2]
 

@@ -145,8 +145,8 @@ def test_ragged_lines_keep_only_themselves_back() -> None:
     found = came("csv", b"k,n,d\na,1,\nb,2\nc,3,,\nd,4,\n")
     assert rows(found) == [("insert", "a", 1, None), ("insert", "d", 4, None)]
     assert bad(found) == {
-        "/in/0.csv-3": "2 field(s) where the header has 3",
-        "/in/0.csv-4": "4 field(s) where the header has 3",
+        "/in/0.csv-3": "2 fields where the header has 3",
+        "/in/0.csv-4": "4 fields where the header has 3",
     }
     assert [record.raw for record in found.bad] == ["b,2", "c,3,,"]
 
