@@ -55,6 +55,8 @@ class Incidents:
         self._lock = threading.Lock()
         self._lists: dict[tuple[int, ...], IncidentList] = {}
         self._known: dict[int, dict[Group, _Known]] = {}
+        self._versions: tuple[int, ...] = ()
+        self._settled = 0
         self._muted = NO_IDS
 
     def mute(self, muted: NDArray[np.uint64]) -> None:
@@ -129,22 +131,29 @@ class Incidents:
 
     def _learned(self, commits: Sequence[int]) -> dict[Group, _Known]:
         """Return the incidents of commits. O(files with the commits that are not known yet)."""
-        with self._lock:
-            kept = self._known if len(self._known) <= _MOST_CACHED else {}
-            muted = self._muted
-        wanted = [commit for commit in commits if commit not in kept]
+        known = self._kept()
+        wanted = [commit for commit in commits if commit not in known]
         found: dict[int, dict[Group, _Known]] = {commit: {} for commit in wanted}
         if wanted:
-            groups = turned(*(_rows(self._indexes.outputs, name, wanted, muted) for name in COLUMNS))
+            groups = turned(*(_rows(self._indexes.outputs, name, wanted, self._muted) for name in COLUMNS))
             for group, rows in groups.items():
                 first = {name: rows[0][name] for name in ("constraint_id", "constraint", "sentence")}
                 found[group[0]][group] = _Known(incident(group, rows, None), first, changed_of(rows))
-        known = kept | found
-        indexes = (self._indexes.changes, self._indexes.near_changes)
-        settled = min((index.last_commit for index in indexes if index.total), default=0)  # later ones may lack rows
         with self._lock:
-            self._known = {commit: those for commit, those in known.items() if commit < settled}
+            known |= found
         return {group: one for commit in commits for group, one in known[commit].items()}
+
+    def _kept(self) -> dict[int, dict[Group, _Known]]:
+        """Return the known incidents by commit, without those that may have got more rows since they were read."""
+        indexes = (self._indexes.changes, self._indexes.near_changes)
+        versions = tuple(index.version for index in indexes)
+        with self._lock:
+            if versions != self._versions or len(self._known) > _MOST_CACHED:
+                whole = self._settled if len(self._known) <= _MOST_CACHED else 0
+                self._known = {commit: those for commit, those in self._known.items() if commit < whole}
+                self._versions = versions
+                self._settled = min((index.last_commit for index in indexes if index.total), default=0)
+            return self._known
 
 
 def _rows(outputs: Outputs, name: str, commits: Sequence[int], muted: NDArray[np.uint64]) -> pa.Table:
