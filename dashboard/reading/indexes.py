@@ -66,7 +66,7 @@ class Indexes:
         found: dict[tuple[bool, int, int], Row] = {}
         for is_near, index in ((False, self.changes), (True, self.near_changes)):
             those = changed[changed["is_near"] == is_near]
-            more = ("shape",) if is_near else ("family", "kind", "exceptions")
+            more = ("shape", "exceptions_before", "exceptions") if is_near else ("family", "kind", "exceptions")
             for row in index.brief(those["commit"], those["id"], (*_BRIEF, *more)):
                 row |= {"is_near": is_near, "short": short_text(row["constraint"])}
                 found[is_near, row["commit"], first_digits(row["constraint_id"])] = row

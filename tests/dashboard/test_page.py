@@ -224,6 +224,7 @@ def test_a_jump_of_exceptions_is_an_incident(open_page: Callable[..., Page], wri
     expect(page.locator("h1")).to_have_text("One incident")
     text = f"1 constraint of tax has many more exceptions with commit {written.commit - 2}: Zip -> City (9 to 33 exceptions)"
     assert text in page.inner_text(".card")
+    assert "9 to 33 exceptions" in page.inner_text(".change")
     assert "recovered since" in page.inner_text(".change")
 
 
