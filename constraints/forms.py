@@ -15,27 +15,27 @@ from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
 
 
-def stated(body: object) -> NearConstraint | None:
-    """Return what a constraint states as a near constraint, the simplest form; None where it has no such form.
+def simplest_form(body: object) -> NearConstraint | None:
+    """Return a constraint as a near constraint, the simplest form; None where it has no such form.
 
-    >>> str(stated(parse_rule_body("not(t.Zip = s.Zip and t.City != s.City)")))
+    >>> str(simplest_form(parse_rule_body("not(t.Zip = s.Zip and t.City != s.City)")))
     '{Zip}: [] -> City'
     """
     return near_form(body) or order_form(body)
 
 
 @lru_cache(maxsize=20_000)
-def said(text: str) -> Hashable:
-    """Return what a constraint says, given its text: equal for all its forms and writings.
+def canonical_key(text: str) -> Hashable:
+    """Return a key of a constraint, given its text: equal for all forms of the constraint, and all ways to write it.
 
-    >>> said("not(t.A = s.A and t.B < s.B and t.C > s.C)") == said("{A}: C ~ B")
+    >>> canonical_key("not(t.A = s.A and t.B < s.B and t.C > s.C)") == canonical_key("{A}: C ~ B")
     True
     """
     try:
         body = parse_rule_body(text)
     except HoldfastError:  # a text of a later version
         return text
-    form = stated(body)
+    form = simplest_form(body)
     if form is not None:
         return form.shape, frozenset(form.context), frozenset(form.target)
     if isinstance(body, DenialConstraint):

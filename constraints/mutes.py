@@ -12,7 +12,7 @@ from itertools import islice, permutations
 
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.errors import UsageError
-from holdfast.constraints.forms import exact_forms, published_near, said, stated
+from holdfast.constraints.forms import canonical_key, exact_forms, published_near, simplest_form
 from holdfast.constraints.identity import constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.names import quoted
@@ -50,7 +50,7 @@ class Mute:
 
     def covers(self, table: str, text: str) -> bool:
         """Whether a text says what the muted constraint says, on the same table."""
-        return table == self.table and said(text) == said(self.constraint)
+        return table == self.table and canonical_key(text) == canonical_key(self.constraint)
 
     def identities(self, order: Mapping[str, int]) -> Iterator[str]:
         """Yield the identities under which the constraint may be published.
@@ -60,7 +60,7 @@ class Mute:
         order : the position of each column in the table.
         """
         body = parse_rule_body(self.constraint)
-        near = stated(body)
+        near = simplest_form(body)
         if near is not None:
             for form in (published_near(near, order), *exact_forms(near, order)):
                 yield constraint_id(form, self.table)

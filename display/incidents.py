@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.constraints import HoldfastError, NearShape
-from holdfast.constraints.forms import stated
+from holdfast.constraints.forms import simplest_form
 from holdfast.constraints.names import quoted
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.display.texts import counted
@@ -163,7 +163,7 @@ def short_text(text: str) -> str:
     ('{State}: Salary ~ Rate', '{}: [] -> State')
     """
     try:
-        near = stated(parse_rule_body(text))
+        near = simplest_form(parse_rule_body(text))
     except HoldfastError:  # a text of a later version
         return text
     if near is None:

@@ -120,13 +120,14 @@ class Incidents:
         for (group, one), count, (flaps, is_back) in zip(every.items(), counts, firsts, strict=True):
             commit, table, direction = group
             batch = positions.get(commit, _NO_BATCH)
-            told = replace(one.incident, position=batch["position"])
-            row = {name: getattr(told, name) for name in ("lost", "nearly", "recovered", "sound")}
+            row = {name: getattr(one.incident, name) for name in ("lost", "nearly", "recovered", "sound")}
             row |= {"commit": commit, "table_name": table, "direction": direction, "again": count, **batch}
             row["first"] = {**one.first, "flaps": flaps, "turned_back": is_back}
             row["at"] = (_EPOCH + datetime.timedelta(microseconds=int(listed.time[groups[group]]))).isoformat()
-            row["named"] = None if told.shared is None else [words.row_in_words(image) for image in told.shared.rows]
-            found.append({**row, "key": f"{commit}-{direction}-{table}", "text": str(told)})
+            shared = one.incident.shared
+            row["named"] = None if shared is None else [words.row_in_words(image) for image in shared.rows]
+            text = str(replace(one.incident, position=batch["position"]))
+            found.append({**row, "key": f"{commit}-{direction}-{table}", "text": text})
         return found
 
     def _learned(self, commits: Sequence[int]) -> dict[Group, _Known]:

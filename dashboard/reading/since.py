@@ -48,15 +48,15 @@ def missed(indexes: Indexes, after: int, most: int, muted: NDArray[np.uint64]) -
     most : how many constraints of each sort are returned at most, those that mean most.
     muted : the constraints that are left out, by the first digits of their identities.
     """
-    exact, near = (_heard(index.window(after), muted) for index in (indexes.changes, indexes.near_changes))
+    exact, near = (_unmuted(index.window(after), muted) for index in (indexes.changes, indexes.near_changes))
     of_exact, of_near = _exact(exact, indexes.changes), _near(near)
     parts = _turned(exact, of_exact, is_near=False), _turned(near, of_near, is_near=True)
     is_order = exact["family"][of_exact.last[of_exact.turn != NO_TURN]] == indexes.changes.number("family", "od")
-    said = [part["id"].copy() for part in parts]
-    said[0][is_order] = indexes.twins.denial_of(CHANGES, said[0][is_order])
-    said[1] = indexes.twins.denial_of(NEAR_CHANGES, said[1])
-    form = np.concatenate([is_order.astype(np.int64), np.full(len(said[1]), 2)])
-    every = _once(np.concatenate(parts), np.concatenate(said), form)
+    denial = [part["id"].copy() for part in parts]
+    denial[0][is_order] = indexes.twins.denial_of(CHANGES, denial[0][is_order])
+    denial[1] = indexes.twins.denial_of(NEAR_CHANGES, denial[1])
+    form = np.concatenate([is_order.astype(np.int64), np.full(len(denial[1]), 2)])
+    every = _once(np.concatenate(parts), np.concatenate(denial), form)
     means = indexes.means(every)
     places = {name: np.flatnonzero(every["turn"] == turn) for turn, name in TURNS.items()}
     best = np.concatenate([those[np.argsort(-means[those], kind="stable")[:most]] for those in places.values()])
@@ -68,7 +68,7 @@ def missed(indexes: Indexes, after: int, most: int, muted: NDArray[np.uint64]) -
     return found
 
 
-def _heard(window: Arrays, muted: NDArray[np.uint64]) -> Arrays:
+def _unmuted(window: Arrays, muted: NDArray[np.uint64]) -> Arrays:
     if not len(muted):
         return window
     chosen = ~are_in(window["id"], muted)
@@ -122,17 +122,17 @@ def _turned(window: Arrays, net: _Net, *, is_near: bool) -> Changed:
     return found
 
 
-def _once(every: Changed, said: NDArray[np.uint64], form: NDArray[np.int64]) -> Changed:
+def _once(every: Changed, denial: NDArray[np.uint64], form: NDArray[np.int64]) -> Changed:
     """Return each constraint once for each direction: in its first form, with the turn of its last form.
 
     Parameters
     ----------
-    said : the denial constraints that say what the constraints say.
+    denial : the identities of the constraints as denial constraints.
     form : 0 for a denial constraint, 1 for an order dependency, 2 for a near constraint.
     """
     recovered = every["turn"] == RESTORED
-    order = np.lexsort((form, recovered, said))
-    differs = (said[order][1:] != said[order][:-1]) | (recovered[order][1:] != recovered[order][:-1])
+    order = np.lexsort((form, recovered, denial))
+    differs = (denial[order][1:] != denial[order][:-1]) | (recovered[order][1:] != recovered[order][:-1])
     edge = np.ones(min(len(order), 1), np.bool_)
     first, last = order[np.concatenate([edge, differs])], order[np.concatenate([differs, edge])]
     found: Changed = every[first]

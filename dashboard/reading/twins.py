@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from holdfast.constraints import Family, HoldfastError, constraint_id, parse_near
-from holdfast.constraints.forms import exact_forms, published_near, stated
+from holdfast.constraints.forms import exact_forms, published_near, simplest_form
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.dashboard.reading.arrays import are_in, first_digits, short_ids
 from holdfast.dashboard.reading.batches import TABLES, tables
@@ -58,7 +58,7 @@ class Twins:
     def near_of(self, table: str, text: str) -> str | None:
         """Return the identity of the near constraint that says what a text says; None where there is no such shape."""
         try:
-            near = stated(parse_rule_body(text))
+            near = simplest_form(parse_rule_body(text))
         except HoldfastError:  # a text of a later version
             return None
         return None if near is None else constraint_id(published_near(near, self._order_of(table)), table)

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.constraints import Constraint, DenialConstraint, NearShape
-from holdfast.constraints.forms import stated
+from holdfast.constraints.forms import simplest_form
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.found_rules import Found
 from holdfast.jobs.searches.contract import Line, SearchOfTables
@@ -95,7 +95,7 @@ class NearForms:
 
     def __contains__(self, constraint: Constraint) -> bool:
         """Whether a near constraint can state a constraint."""
-        near = stated(constraint) if isinstance(constraint, DenialConstraint) else None
+        near = simplest_form(constraint) if isinstance(constraint, DenialConstraint) else None
         return near is not None and _FAMILIES[near.shape] in self._families and len(near.context) <= self._most
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Family
 from holdfast.constraints.denial import DenialKind
-from holdfast.constraints.forms import said
+from holdfast.constraints.forms import canonical_key
 from holdfast.constraints.mutes import Mutes
 from holdfast.constraints.near import has_jumped
 from holdfast.display.incidents import LOST, RECOVERED, Incident, shared_rows, short_text
@@ -113,19 +113,19 @@ def incident(group: Group, rows: Sequence[Row], position: str | None) -> Inciden
 
 def incidents_of(rows: OutputRows, mutes: Mutes) -> list[Incident]:
     """Return the incidents of a commit by its rows, without muted constraints, what was lost first. O(rows)."""
-    groups = turned(*(_heard(rows.payload.get(name, ()), name, mutes) for name in COLUMNS))
+    groups = turned(*(_unmuted(rows.payload.get(name, ()), name, mutes) for name in COLUMNS))
     batches = rows.payload.get("batches")
     position = position_in_words(batches[0]) if batches else None
     ordered = sorted(groups, key=lambda group: (group[2], group[1]))
     return [incident(group, groups[group], position) for group in ordered]
 
 
-def _heard(rows: Iterable[Row], name: str, mutes: Mutes) -> pa.Table:
+def _unmuted(rows: Iterable[Row], name: str, mutes: Mutes) -> pa.Table:
     """Return rows of an output table as Arrow, without muted constraints."""
-    heard = [row for row in rows if not mutes.covers(row["table_name"], row["constraint"])]
+    unmuted = [row for row in rows if not mutes.covers(row["table_name"], row["constraint"])]
     schema = SHAPES[name].arrow
     columns = COLUMNS[name]
-    return pa.table({one: pa.array([row.get(one) for row in heard], schema.field(one).type) for one in columns})
+    return pa.table({one: pa.array([row.get(one) for row in unmuted], schema.field(one).type) for one in columns})
 
 
 def _are(columns: Mapping[str, Any], name: str, word: str) -> NDArray[np.bool_]:
@@ -143,7 +143,7 @@ def _once(rows: Sequence[Row]) -> Iterable[Row]:
         return rows
     found: dict[Any, Row] = {}
     for row in sorted(rows, key=lambda row: _FORMS.get(row["family"], len(_FORMS))):
-        found.setdefault(said(row["constraint"]) if _has_forms(row) else row["constraint_id"], row)
+        found.setdefault(canonical_key(row["constraint"]) if _has_forms(row) else row["constraint_id"], row)
     return found.values()
 
 

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import parse_rule_body
-from holdfast.constraints.forms import stated
+from holdfast.constraints.forms import simplest_form
 from tests.dashboard.tables import FIRST, Written, constraint, near_constraint, stamp
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class History:
         rows = [{"Id": number, "Zip": str(number % 3)} for number in self.chance.sample(range(5), 3)]
         counts = self._near(table, cause, about)
         for text in EXACT:
-            form = stated(parse_rule_body(text))
+            form = simplest_form(parse_rule_body(text))
             same = None if form is None else counts.get(str(form), (None, None))
             if cause == "seed" or self.chance.random() < 0.25:
                 self._turn(table, text, {**about, "cause": cause}, rows, same)
