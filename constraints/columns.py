@@ -122,9 +122,9 @@ def unknown_name(problem: str, given: str, known: Iterable[str]) -> str:
     candidates = known[:_COMPARED] if len(given) <= _LONGEST else []
     lowered = {name.lower(): name for name in reversed(candidates) if len(name) <= _LONGEST}
     near = difflib.get_close_matches(given.lower(), lowered, n=1, cutoff=0.6)
-    guess = f"; did you mean '{lowered[near[0]]}'?" if near else ";"
+    guess = f"; did you mean '{lowered[near[0]]}'? Known" if near else "; known"
     shown = ", ".join(map(_shortened, known[:20])) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
-    return f"{problem} '{_shortened(given)}'{guess} Known: {shown or 'none'}"
+    return f"{problem} '{_shortened(given)}'{guess}: {shown or 'none'}"
 
 
 _LONGEST, _COMPARED = 200, 1_000

@@ -5,18 +5,17 @@ near constraint, whatever the order of the columns in its text. What a mute cove
 (`covers`), or by the identities under which it is published (`identities`), which lists of many constraints need.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import islice, permutations
 
 from holdfast.constraints.denial import DenialConstraint
-from holdfast.constraints.errors import HoldfastError, UsageError
-from holdfast.constraints.forms import exact_forms, published_near
+from holdfast.constraints.errors import UsageError
+from holdfast.constraints.forms import canonical_key, exact_forms, published_near, simplest_form
 from holdfast.constraints.identity import constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.names import quoted
-from holdfast.constraints.near import near_form
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
 
@@ -52,7 +51,7 @@ class Mute:
 
     def covers(self, table: str, text: str) -> bool:
         """Whether a text says what the muted constraint says, on the same table."""
-        return table == self.table and _said(text) == _said(self.constraint)
+        return table == self.table and canonical_key(text) == canonical_key(self.constraint)
 
     def identities(self, order: Mapping[str, int]) -> Iterator[str]:
         """Yield the identities under which the constraint may be published.
@@ -62,7 +61,7 @@ class Mute:
         order : the position of each column in the table.
         """
         body = parse_rule_body(self.constraint)
-        near = near_form(body)
+        near = simplest_form(body)
         if near is not None:
             for form in (published_near(near, order), *exact_forms(near, order)):
                 yield constraint_id(form, self.table)
@@ -106,18 +105,3 @@ class Mutes:
         orders : the position of each column, by table.
         """
         return {found for mute in self.mutes for found in mute.identities(orders.get(mute.table, {}))}
-
-
-@lru_cache(maxsize=20_000)
-def _said(text: str) -> Hashable:
-    """Return what a constraint says, the same for all its forms and writings."""
-    try:
-        body = parse_rule_body(text)
-    except HoldfastError:  # a text of a later version
-        return text
-    near = near_form(body)
-    if near is not None:
-        return near.shape, frozenset(near.context), frozenset(near.target)
-    if isinstance(body, DenialConstraint):
-        return frozenset(frozenset(one.outcomes.items()) for one in (body, body.mirror))
-    return str(body)

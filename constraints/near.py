@@ -29,6 +29,10 @@ from holdfast.constraints.rules import Threshold
 from holdfast.constraints.types import Family
 
 LARGEST_SHARE = Fraction(1, 2)
+JUMP = 2
+"""How many times as many exceptions a jump leaves, at least."""
+JUMP_ROWS = 10
+"""How many more exceptions a jump leaves, at least, unless there were none before."""
 
 
 class NearShape(enum.Enum):
@@ -161,6 +165,35 @@ def near_form(body: object) -> NearConstraint | None:
         unequal = [p.left for p in body.predicates if p.operator is Operator.UNEQUAL]
         return NearConstraint(NearShape.CONSTANT if unequal else NearShape.KEY, equal, unequal)
     return None
+
+
+def order_form(body: object) -> NearConstraint | None:
+    """Return a denial constraint that states an order compatibility as a near constraint; None for others.
+
+    >>> from holdfast.constraints.parsing import parse_denial
+    >>> str(order_form(parse_denial("not(t.A = s.A and t.B < s.B and t.C > s.C)")))
+    '{A}: B ~ C'
+    """
+    if not isinstance(body, DenialConstraint) or body.crosses:
+        return None
+    equal = [p.left for p in body.predicates if p.operator is Operator.EQUAL]
+    others = [p for p in body.predicates if p.operator is not Operator.EQUAL]
+    operators = [p.operator for p in others]
+    if len(others) != 2 or not {*operators} <= {Operator.LESS, Operator.GREATER}:
+        return None
+    shape = NearShape.ORDER_DESC if operators[0] is operators[1] else NearShape.ORDER
+    return NearConstraint(shape, equal, [p.left for p in others])
+
+
+def has_jumped(fewer: Any, more: Any) -> Any:
+    """Whether a change between two numbers of exceptions, or arrays of these, is a jump.
+
+    A jump begins or ends with no exceptions, or leaves at least twice as many exceptions, and at least ten more.
+
+    >>> has_jumped(0, 1), has_jumped(4, 33), has_jumped(4, 13), has_jumped(40, 79), has_jumped(1, 0)
+    (True, True, False, False, False)
+    """
+    return (fewer < more) & ((fewer == 0) | ((more >= JUMP * fewer) & (more - fewer >= JUMP_ROWS)))
 
 
 def parse_share(given: int | float | str | Fraction) -> Fraction:

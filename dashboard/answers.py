@@ -16,8 +16,9 @@ from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
-from holdfast.dashboard.reading.incidents import Incidents, Indexes
+from holdfast.dashboard.reading.incidents import Incidents
 from holdfast.dashboard.reading.inclusions import NearInclusions, inclusion_parts
+from holdfast.dashboard.reading.indexes import Indexes
 from holdfast.dashboard.reading.muted import Muted
 from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearConstraintChanges
 from holdfast.dashboard.reading.near_held import (

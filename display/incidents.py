@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.constraints import HoldfastError, NearShape
+from holdfast.constraints.forms import simplest_form
 from holdfast.constraints.names import quoted
-from holdfast.constraints.near import near_form
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.display.texts import counted
 
@@ -48,8 +48,9 @@ class Incident:
 
     Parameters
     ----------
-    table, commit, direction : the table, the commit (None if it is not known), and `LOST` or `RECOVERED`.
-    lost, nearly, recovered : how many constraints ended, have their first exceptions, and hold again.
+    table, commit, direction : the table, the commit, and `LOST` or `RECOVERED`.
+    lost, nearly, recovered : how many constraints ended, are nearly lost, and recovered.
+    jumped : how many of those nearly lost, or recovered, had exceptions before, and have exceptions now.
     sound : how many of them are sound, as far as that is known; None where it is not.
     first : the constraint that means most, as a text.
     shared : the rows that did it; None where no row is in most witnesses.
@@ -57,11 +58,12 @@ class Incident:
     """
 
     table: str
-    commit: int | None
+    commit: int
     direction: str
     lost: int = 0
     nearly: int = 0
     recovered: int = 0
+    jumped: int = 0
     sound: int | None = None
     first: str | None = None
     shared: SharedRows | None = None
@@ -76,27 +78,36 @@ class Incident:
         42 constraints of tax ended with commit 118, 41 of 42 by row Id 7; 3 are sound, first Zip -> City
         >>> print(Incident("tax", 119, "recovered", recovered=1, first="Zip -> City", position="file orders-17.json"))
         1 constraint of tax recovered with commit 119 (file orders-17.json): Zip -> City
+        >>> print(Incident("tax", 120, "lost", 2, nearly=3, jumped=1))
+        2 constraints of tax ended and 3 have first or many more exceptions with commit 120
         """
-        where = "" if self.commit is None else f" with commit {self.commit:,}"
-        where += f" ({self.position})" if self.position else ""
-        by = _by(self.shared, self.direction, self.lost + self.nearly + self.recovered)
-        return f"{self._happened}{where}{by}{self._first}"
+        where = f" with commit {self.commit:,}" + (f" ({self.position})" if self.position else "")
+        return f"{self._happened}{where}{_by(self.shared, self.direction, self.total)}{self._first}"
+
+    @property
+    def total(self) -> int:
+        """The number of constraints."""
+        return self.lost + self.nearly + self.recovered
 
     @property
     def _happened(self) -> str:
         """Return what happened to how many constraints."""
+        have = "has" if self.nearly + self.recovered == 1 else "have"
+        many, fewer = self.jumped > 0, self.jumped < self.nearly + self.recovered
         if self.direction == RECOVERED:
-            return f"{counted(self.recovered, 'constraint')} of {self.table} recovered"
-        have = "has" if self.nearly == 1 else "have"
+            words = ["recovered"] * fewer + [f"{have} many fewer exceptions"] * many
+            return f"{counted(self.recovered, 'constraint')} of {self.table} {' or '.join(words)}"
+        words = ["first"] * fewer + ["many more"] * many
+        nearly = f"{have} {' or '.join(words)} exceptions"
         if not self.lost:
-            return f"{counted(self.nearly, 'constraint')} of {self.table} {have} first exceptions"
-        nearly = f" and {self.nearly:,} {have} first exceptions" if self.nearly else ""
-        return f"{counted(self.lost, 'constraint')} of {self.table} ended{nearly}"
+            return f"{counted(self.nearly, 'constraint')} of {self.table} {nearly}"
+        ended = f"{counted(self.lost, 'constraint')} of {self.table} ended"
+        return f"{ended} and {self.nearly:,} {nearly}" if self.nearly else ended
 
     @property
     def _first(self) -> str:
         """Return how many constraints are sound, and the first one."""
-        is_one = self.lost + self.nearly + self.recovered == 1
+        is_one = self.total == 1
         sound = None if not self.sound or is_one else f"{self.sound:,} {'is' if self.sound == 1 else 'are'} sound"
         if self.first is None:
             return "" if sound is None else f"; {sound}"
@@ -152,7 +163,7 @@ def short_text(text: str) -> str:
     ('{State}: Salary ~ Rate', '{}: [] -> State')
     """
     try:
-        near = near_form(parse_rule_body(text))
+        near = simplest_form(parse_rule_body(text))
     except HoldfastError:  # a text of a later version
         return text
     if near is None:

@@ -9,12 +9,15 @@ current batch.
 import datetime
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from holdfast.constraints import ConstraintChange
+from holdfast.constraints.mutes import Mutes
+from holdfast.display.texts import counted
 from holdfast.jobs.application.alerting import sender_of, waiting_of
 from holdfast.jobs.application.blocks import StateRows
 from holdfast.jobs.application.checking import refuse_misfits
@@ -27,14 +30,15 @@ from holdfast.jobs.application.session import Session
 from holdfast.jobs.application.stopping import Stop, Stopped, stopped_by_signals
 from holdfast.jobs.application.watching import RunObserver, RunParts, served_figures
 from holdfast.jobs.configuration.bounds import suspect_batches
+from holdfast.jobs.configuration.mutes_file import mutes_of
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
 from holdfast.state.rocks import RocksStore
-from holdfast.streaming.alerts.batch_incidents import batch_incidents, sound_first
 from holdfast.streaming.alerts.sending import Sender
-from holdfast.streaming.commits.output_rows import time_text
+from holdfast.streaming.commits.incidents import incidents_of
+from holdfast.streaming.commits.output_rows import OutputRows, time_text
 from holdfast.streaming.commits.snapshotting import Snapshotter
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules.state import RuleState
@@ -135,7 +139,8 @@ class _Run:
         tables = restore(store, rules=monitored_rules(self.configuration), rows=place.restore)
         rows = sum(maintainer.row_count for maintainer in tables.values())
         seconds = time.perf_counter() - began
-        self.progress.note(f"state: {rows:,} rows of {len(tables)} table(s), restored in {seconds:.1f} s")
+        held = f"{counted(rows, 'row')} of {counted(len(tables), 'table')}"
+        self.progress.note(f"state: {held}, restored in {seconds:.1f} s")
         return tables
 
     @contextmanager
@@ -181,7 +186,7 @@ class _Run:
             stream.source.check(spark)
         every = f"{settings.trigger.interval // datetime.timedelta(milliseconds=1)} milliseconds"
         trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": every}
-        observers = [self.observer.done or partial(_report, progress)]
+        observers = [self.observer.done or partial(_report, progress, mutes_of(settings))]
         observers += [] if self.figures.done is None else [self.figures.done]
 
         def done(batch: "Done") -> None:
@@ -208,7 +213,7 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _report(progress: Progress, done: "Done") -> None:
+def _report(progress: Progress, mutes: Mutes, done: "Done") -> None:
     """Note a batch: its figures in one line, the seconds of its steps, warnings, and its first changes."""
     result, arrived = done.result, done.arrived
     appeared = sum(1 for change in result.changes if change.appeared)
@@ -236,7 +241,7 @@ def _report(progress: Progress, done: "Done") -> None:
     about = {"table": done.table, "batch": done.position.batch_id}
     progress.note(f"  {took_text}", level="debug", event="steps", fields={**about, "steps": steps})
     _report_unknown_columns(progress, done)
-    _report_changes(progress, done)
+    _report_changes(progress, mutes, done)
     _report_suspects(progress, done)
     for state in result.rules:
         _note_rule(progress, state)
@@ -253,22 +258,24 @@ def _report_unknown_columns(progress: Progress, done: "Done") -> None:
         progress.note(text, level="warning", event="quarantined_file", fields=fields)
 
 
-def _report_changes(progress: Progress, done: "Done") -> None:
-    """Note what many changes have in common, the first changes, the first near constraints that turned.
+def _report_changes(progress: Progress, mutes: Mutes, done: "Done") -> None:
+    """Note the incidents of many changes, the first changes, the first near constraints that turned.
 
     Changes of sound constraints are noted before others.
     """
-    changes = sound_first(done.result.changes, done.result.sound)
-    if len(changes) > _SHOWN_CHANGES:
-        for incident in batch_incidents(changes, done.result.sound):
-            counts = {name: getattr(incident, name) for name in ("lost", "nearly", "recovered", "sound")}
-            about = {"table": incident.table, "direction": incident.direction, **counts, "text": str(incident)}
-            progress.note(f"  {incident}", event="incident", fields=about)
+    published = done.result.published
+    assert published is not None
+    turned = [change for change in done.result.near if change.is_turn]
+    changes = _sound_first(done.result.changes, published)
+    if len(changes) + len(turned) > _SHOWN_CHANGES:
+        for incident in incidents_of(published, mutes):
+            names = ("commit", "table", "direction", "lost", "nearly", "recovered", "sound")
+            about = {name: getattr(incident, name) for name in names}
+            progress.note(f"  {incident}", event="incident", fields={**about, "text": str(incident)})
     for change in changes[:_SHOWN_CHANGES]:
         which = {"table": change.table, "constraint": str(change.constraint)}
         which |= {"change": "appeared" if change.appeared else "disappeared", "reason": change.reason.value}
         progress.note(f"  {change}", event="change", fields=which)
-    turned = [change for change in done.result.near if change.is_turn]
     if len(changes) > _SHOWN_CHANGES:
         progress.note(f"  and {len(changes) - _SHOWN_CHANGES} more: see constraint_changes")
     for near in turned[:_SHOWN_CHANGES]:
@@ -277,6 +284,13 @@ def _report_changes(progress: Progress, done: "Done") -> None:
         progress.note(f"  {near}", event="near_change", fields=about)
     if len(turned) > _SHOWN_CHANGES:
         progress.note(f"  and {len(turned) - _SHOWN_CHANGES} more: see near_changes")
+
+
+def _sound_first(changes: Sequence[ConstraintChange], published: OutputRows) -> list[ConstraintChange]:
+    """Return changes in their order, but those of constraints that are published as sound first."""
+    rows = published.payload.get("constraint_changes", ())
+    sound = {(row["table_name"], row["constraint"]) for row in rows if row.get("sound")}
+    return sorted(changes, key=lambda change: (change.table, str(change.constraint)) not in sound)
 
 
 def _report_suspects(progress: Progress, done: "Done") -> None:

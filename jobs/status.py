@@ -153,8 +153,8 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
     for table in tables:
         failed = table["failed"]
         if failed is not None:
-            out.write(f"\ntable {table['table']}: batch {failed['batch_id']} failed {failed['times']} time(s): ")
-            out.write(f"{failed['error']}\n")
+            times = counted(failed["times"], "time")
+            out.write(f"\ntable {table['table']}: batch {failed['batch_id']} failed {times}: {failed['error']}\n")
 
 
 def _rule_cells(table: str, rule: Mapping[str, Any]) -> tuple[str, ...]:

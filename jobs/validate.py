@@ -13,10 +13,11 @@ import click
 
 from holdfast.constraints import InclusionDependency, Rule, Threshold
 from holdfast.display.secrets import masked, masked_settings, without
-from holdfast.display.texts import printable
+from holdfast.display.texts import counted, printable
 from holdfast.jobs.configuration.problems import ConfigurationError, Problem, written
 from holdfast.jobs.configuration.quantities import duration_text
 from holdfast.jobs.configuration.reading import Configuration, load
+from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings
 from holdfast.jobs.files.overwriting import refuse_overwriting_live
 from holdfast.jobs.terminal.options import Answering
@@ -92,6 +93,9 @@ def summary(configuration: Configuration) -> Iterator[str]:
             about = ", ".join(name for name in filters if name) or "everything"
             address = masked_settings({"webhook": alert.webhook})["webhook"]
             yield f"  {', '.join(alert.on)}: {about} -> {address}"
+    if settings.mutes is not None:
+        yield ""
+        yield f"mutes in {settings.mutes}: {_mutes_text(settings)}"
     if settings.prometheus is not None:
         yield ""
         yield f"figures for Prometheus at {settings.prometheus.address}, port {settings.prometheus.port}"
@@ -145,6 +149,19 @@ def start_text(source: KafkaSource) -> str:
     return source.start.isoformat() if isinstance(source.start, datetime.datetime) else source.start
 
 
+def _mutes_text(settings: Settings) -> str:
+    muted, published = _mutes(settings)
+    known = "no output tables could be read" if published is None else f"{published:,} published"
+    return f"{counted(muted, 'constraint')}, {known}"
+
+
+def _mutes(settings: Settings) -> tuple[int, int | None]:
+    """Return how many constraints are muted, and how many of these are or were published; None if not known."""
+    from holdfast.jobs.application.outputs import published_mutes  # takes long to import
+
+    return published_mutes(settings)
+
+
 def _rule_text(rule: Rule) -> str:
     table = "" if isinstance(rule.body, InclusionDependency) else f"{rule.table}: "
     threshold = [rule.threshold] if rule.threshold else []
@@ -181,6 +198,9 @@ def _fields(configuration: Configuration) -> dict[str, Any]:
             {"rule": r.name, "table": r.table, "constraint": r.text, "severity": r.severity.value}
             for r in configuration.rules
         ],
+        "mutes": None
+        if settings.mutes is None
+        else {"file": settings.mutes, **dict(zip(("constraints", "published"), _mutes(settings), strict=True))},
         "warnings": _listed(configuration.warnings),
     }
 

@@ -193,10 +193,8 @@ class Pipeline:
             draft.commit(source=source, batch=position.entry)
             self._end_commit()
         changes = [*result.changes, *across]
-        published = draft.rows.payload.get("constraint_changes", ())
-        sound = frozenset(row["constraint_id"] for row in published if row.get("sound"))
         known = replace(result, changes=changes, constraints=batch.constraints, left_out=left_out)
-        return replace(known, rules=tuple(rules), sound=sound)
+        return replace(known, rules=tuple(rules), published=draft.rows)
 
     def _publish(self, draft: CommitDraft, batch: AppliedBatch) -> list[RuleState]:
         """Add the rows of a batch and the progress of its table to a commit; return the rules that changed."""

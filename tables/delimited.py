@@ -24,6 +24,7 @@ import pyarrow.csv as arrow_csv
 
 from holdfast.constraints import Column, ColumnType, InputError, UsageError, parse_type
 from holdfast.constraints.types import STRING, is_type_name
+from holdfast.display.texts import counted
 from holdfast.tables.inference import kept_as_texts, missing_warnings, typed
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
@@ -272,7 +273,7 @@ class DelimitedFile:
             if len(record) != width:
                 shown = self.options.delimiter.join(record)
                 raise InputError(
-                    f"{self.path}, line {line}: {len(record)} field(s) where the header has {width}: "
+                    f"{self.path}, line {line}: {counted(len(record), 'field')} where the header has {width}: "
                     f"'{shown[:80]}'. Correct the line, or check --delimiter and quotes"
                 )
 

@@ -34,9 +34,9 @@ from holdfast.constraints.types import (
     TIMESTAMP_NS,
     WIDE_INTEGER,
 )
-from holdfast.display import texts as words
+from holdfast.display.texts import counted
 from holdfast.tables.keys import arrow_type_of, beyond_calendar, with_dictionary
-from holdfast.tables.missing import counted, without_missing
+from holdfast.tables.missing import missing_counts, without_missing
 
 _SAMPLE = 64
 
@@ -133,7 +133,7 @@ class Inferred(NamedTuple):
 def fitting(texts: pa.ChunkedArray) -> Fitting:
     """Return the types that some texts of a column fit, as a part for `inferred`. O(n)."""
     encoded = with_dictionary(texts.cast(pa.string()))
-    every, missing = _forms(encoded.dictionary), counted(encoded)
+    every, missing = _forms(encoded.dictionary), missing_counts(encoded)
     return Fitting(every, _forms(without_missing(encoded).dictionary) if missing else every, missing)
 
 
@@ -152,7 +152,7 @@ def inferred(parts: Sequence[Fitting], *, nulls_by_look: bool = False) -> Inferr
 
 def kept_as_texts(column: Column, values: pa.ChunkedArray) -> Inferred:
     """Return what keeps a column of texts, as `typed` returns it, from another type. O(n)."""
-    if column.type != STRING or not (missing := counted(with_dictionary(values))):
+    if column.type != STRING or not (missing := missing_counts(with_dictionary(values))):
         return Inferred(column.type, {}, None)
     without = infer(without_missing(with_dictionary(values)).dictionary)[0]
     return Inferred(column.type, {} if without == STRING else missing, None if without == STRING else without)
@@ -162,7 +162,7 @@ def missing_warnings(path: Path, column: Column, found: Inferred) -> list[str]:
     """Return a warning if texts that look like missing values keep a column from its type."""
     if not found.missing:
         return []
-    texts = " and ".join(f"'{text}' in {words.counted(rows, 'row')}" for text, rows in sorted(found.missing.items()))
+    texts = " and ".join(f"'{text}' in {counted(rows, 'row')}" for text, rows in sorted(found.missing.items()))
     meant = "this means a missing value" if len(found.missing) == 1 else "these mean missing values"
     problem = f"{path}, column {column.name}: read as text because of {texts}"
     advice = f"If {meant}, set --null auto (in a configuration, auto for null_tokens)"
@@ -315,10 +315,11 @@ def _misfit(encoded: pa.DictionaryArray, name: str, declared: ColumnType, locate
         return f"column {name}: a value does not fit {declared}"
     text = encoded.dictionary[encoded.indices[row].as_py()].as_py()
     hint = " (spaces count)" if text != text.strip() else ""
+    do, them = ("does", "it") if len(wrong) == 1 else ("do", "them")
     return (
         f"{locate(row)}, column {name}: '{shortened(text)}' is not {forms.EXPECTED[declared.name]}{hint}; "
-        f"{len(wrong)} distinct value(s) of the column do not fit {declared}. Correct them, or read the column as "
-        f"strings (--strings)"
+        f"{counted(len(wrong), 'distinct value')} of the column {do} not fit {declared}. Correct {them}, or read the "
+        "column as strings (--strings)"
     )
 
 

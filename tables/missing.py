@@ -45,10 +45,10 @@ def null_where_missing(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunk
     return pc.if_else(pa.array(looks_missing(texts)), pa.scalar(None, texts.type), texts)
 
 
-def counted(texts: pa.DictionaryArray) -> dict[str, int]:
+def missing_counts(texts: pa.DictionaryArray) -> dict[str, int]:
     """Return how often each text occurs that looks like a missing value. O(n) if there are any.
 
-    >>> counted(pa.array(["NA", "1", None, "NA", "-"]).dictionary_encode())
+    >>> missing_counts(pa.array(["NA", "1", None, "NA", "-"]).dictionary_encode())
     {'NA': 2, '-': 1}
     """
     if not len(texts.dictionary) or not (flags := looks_missing(texts.dictionary)).any():

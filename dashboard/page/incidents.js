@@ -9,7 +9,7 @@ import { SHAPES, SPANS, ago, count, counted, kindOf, moment } from "./words.js";
 
 const SORTS = {
   lost: { name: "Lost", sign: "−", kind: "gone", none: "No constraint ended." },
-  nearly: { name: "Nearly lost", sign: "▲", kind: "warn", none: "None has first exceptions." },
+  nearly: { name: "Nearly lost", sign: "▲", kind: "warn", none: "No constraint is nearly lost." },
   recovered: { name: "Recovered", sign: "+", kind: "come", none: "None recovered." },
 };
 const DIRECTIONS = { lost: "lost", recovered: "recovered" };
@@ -140,7 +140,7 @@ function member(row, found) {
     el("p", { class: "badge" }, el("span", { "aria-hidden": "true" }, sort.sign), ` ${sort.name.toLowerCase()}`),
     el("div", { class: "body" }, el("p", { class: "sentence" }, value(row.sentence ?? row.constraint)),
       el("p", { class: "code" }, el("code", {}, value(row.short))),
-      el("p", { class: "about" }, el("span", {}, row.is_near ? SHAPES[row.shape] ?? value(row.shape) : kindOf(row)), row.sound ? el("span", {}, "sound") : null,
-        row.turned_back ? el("span", { class: "strong" }, found.direction === "recovered" ? "ended again since" : "recovered since") : null,
+      el("p", { class: "about" }, el("span", {}, row.is_near ? SHAPES[row.shape] ?? value(row.shape) : kindOf(row)), row.is_near ? el("span", {}, `${count(row.exceptions_before)} to ${counted(row.exceptions, "exception")}`) : null,
+        row.sound ? el("span", {}, "sound") : null, row.turned_back ? el("span", { class: "strong" }, found.direction === "recovered" ? "ended again since" : "recovered since") : null,
         flaps(row), el("a", { href: pageOf(row) }, "its page"))));
 }

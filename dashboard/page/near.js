@@ -2,7 +2,7 @@
 
 import { actionList, constraintCard, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
-import { FIRST, constraint, filters, more, scrolled, soundOnly, spans, tableLink, title } from "./parts.js";
+import { FIRST, constraint, filters, incidentOf, more, scrolled, soundOnly, spans, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
 import { listed } from "./rows.js";
 import { SHAPES, SPANS, ago, count, counted, moment, percent } from "./words.js";
@@ -107,7 +107,11 @@ function exceptionRows(found, held) {
   ];
 }
 
-const BADGES = { entered: ["+", " entered"], left: ["−", " left"], more: ["▲", " more"], fewer: ["▼", " fewer"] };
+const BADGES = {
+  entered: ["+", " entered"], left: ["−", " left"], more: ["▲", " more"], fewer: ["▼", " fewer"],
+  lost: ["−", " lost"], nearly: ["▲", " nearly lost"], recovered: ["+", " recovered"],
+};
+const GONE = ["left", "more", "lost", "nearly"];
 
 function kindOfChange(row) {
   return row.change !== "exceptions" ? row.change : row.exceptions > row.exceptions_before ? "more" : "fewer";
@@ -121,17 +125,17 @@ function changed(row) {
 
 function item(row, kind, ...inside) {
   const [sign, word] = BADGES[kind];
-  return el("li", { class: `change ${kind === "left" || kind === "more" ? "gone" : "come"}`, "data-key": row.id },
+  return el("li", { class: `change ${GONE.includes(kind) ? "gone" : "come"}`, "data-key": row.id },
     el("p", { class: "badge" }, el("span", { "aria-hidden": "true" }, sign), word), el("div", { class: "body" }, inside));
 }
 
 const CAUSE_TEXTS = { seed: "found on the first rows", rebuild: "when the state was rebuilt", config: "when the configuration was edited" };
 
 function nearChange(row) {
-  return item(row, kindOfChange(row),
+  return item(row, row.turn ?? kindOfChange(row),
     el("p", {}, changed(row)),
     el("p", { class: "about" }, el("span", {}, moment(row.at), " ", ago(row.at)), el("span", {}, `commit ${count(row.commit)}`),
-      CAUSE_TEXTS[row.cause] ? el("span", {}, CAUSE_TEXTS[row.cause]) : el("span", {}, "after a batch of ", value(row.source))),
+      CAUSE_TEXTS[row.cause] ? el("span", {}, CAUSE_TEXTS[row.cause]) : el("span", {}, "after a batch of ", value(row.source)), incidentOf(row)),
     fresh(row));
 }
 

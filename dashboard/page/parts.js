@@ -81,13 +81,20 @@ function keysOf(witness) {
   return JSON.stringify(witness?.columns.map((column, place) => column.key && witness.rows.map((row) => row[place])));
 }
 
+// The incident that a change is part of, if it is part of one.
+export function incidentOf(row) {
+  if (!row.turn || row.muted) return null;
+  const direction = row.turn === "recovered" ? "recovered" : "lost";
+  return el("a", { href: link("incidents", { commit: row.commit, table_name: row.table_name, direction }) }, "its incident");
+}
+
 export function change(row, before) {
   const appeared = row.change === "appeared";
   return el("li", { class: `change ${appeared ? "come" : "gone"}`, "data-key": row.id },
     el("p", { class: "badge" }, el("span", { "aria-hidden": "true" }, appeared ? "+" : "−"), appeared ? " appeared" : " disappeared"),
     el("div", { class: "body" }, constraint(row),
       el("p", { class: "about" }, tableLink(row, "changes"), el("span", {}, kindOf(row)), row.muted ? el("span", {}, "muted") : null,
-        el("a", { href: link("changes", { id: row.constraint_id }) }, "history")),
+        el("a", { href: link("changes", { id: row.constraint_id }) }, "history"), incidentOf(row)),
       nearly(row), proof(row, before, appeared ? "The row that is gone" : "The rows that break it, side by side")));
 }
 

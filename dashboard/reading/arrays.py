@@ -30,6 +30,11 @@ def short_ids(column: Any) -> NDArray[np.uint64]:
     return np.asarray((numbers << np.arange(60, -1, -4, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
 
 
+def first_digits(constraint_id: str) -> int:
+    """Return the first 16 of the 64 hexadecimal digits of an identity, as a number."""
+    return int(constraint_id[:16], 16)
+
+
 def places_in(values: NDArray[Any], known: NDArray[Any]) -> Positions:
     """Return the position of each value among known ones, which are distinct; -1 where it is not among them. O(n).
 

@@ -3,7 +3,7 @@
     index    commit, time, identity, change and turn of each row, and numbers that a table adds; ordered by commit
     details  texts and witnesses, read from the files for the changes of one page
 
-The *turn* of a change is what it means for who watches: a constraint ended, has its first exceptions, or recovered.
+The *turn* of a change is what it means to people who watch (`streaming/commits/incidents.py`).
 
 Invariant: the index holds each of the newest changes once. Commits only grow, so that new rows have a higher commit
 than all known rows; files that were compacted bring nothing new.
@@ -24,13 +24,11 @@ from numpy.typing import NDArray
 
 from holdfast.dashboard.reading.arrays import ints, short_ids
 from holdfast.dashboard.reading.outputs import Outputs, any_of
+from holdfast.streaming.commits.incidents import TURNS
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables.arrays import Ints16, Positions
 
 Arrays = dict[str, NDArray[Any]]
-
-NO_TURN, ENDED, NEARLY, RECOVERED = range(4)
-"""The turns: none of these, or not by data; the constraint ended; it has its first exceptions; it holds again."""
 
 
 class ChangeIndex(ABC):
@@ -203,19 +201,23 @@ class ChangeIndex(ABC):
         return [self._as_shown(row) for row in self._found(page, self.details, *where)]
 
     def _found(self, page: Positions, columns: Sequence[str], *where: ds.Expression) -> list[dict[str, Any]]:
-        """Return columns of the changes at some positions, in this order; commit, identity and change among them."""
-        index = {name: self._index[name][page] for name in ("commit", "time", "id", "change")}
+        """Return columns of the changes at some positions, in this order; commit, identity and change among them.
+
+        Each row has its turn too, None where it has none.
+        """
+        index = {name: self._index[name][page] for name in ("commit", "time", "id", "change", "turn")}
         days = np.unique(index["time"].astype("datetime64[us]").astype("datetime64[D]")).tolist()
         condition = reduce(and_, (any_of("date", days), self._where(page), *where))
         found = self._outputs.read(self.table, columns, condition)
         keys = (ints(found["commit"]), short_ids(found["constraint_id"]), self._change_numbers(found["change"]))
         rows = {key: row for row, key in enumerate(_keys(*keys))}
-        wanted = [rows[key] for key in _keys(index["commit"], index["id"], index["change"]) if key in rows]
-        rows_in_order: list[dict[str, Any]] = found.take(pa.array(wanted, pa.int64())).to_pylist()
-        return rows_in_order
+        wanted = zip(_keys(index["commit"], index["id"], index["change"]), index["turn"].tolist(), strict=True)
+        places = {rows[key]: TURNS.get(turn) for key, turn in wanted if key in rows}
+        taken = found.take(pa.array(list(places), pa.int64())).to_pylist()
+        return [{**row, "turn": turn} for row, turn in zip(taken, places.values(), strict=True)]
 
     def _as_shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        shown = {name: row[name] for name in self.details if name != "committed_at"}
+        shown = {name: row[name] for name in (*self.details, "turn") if name != "committed_at"}
         shown["id"] = f"{row['commit']}-{row['constraint_id'][:16]}-{row['change']}"
         shown["at"] = row["committed_at"].isoformat()
         return {**shown, **self._shown(row)}

@@ -17,10 +17,11 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from holdfast.dashboard.reading.arrays import are_in, ints, last_of_each, marks, places_in, short_ids
-from holdfast.dashboard.reading.change_index import ENDED, NEARLY, NO_TURN, RECOVERED, Arrays, ChangeIndex
+from holdfast.dashboard.reading.change_index import Arrays, ChangeIndex
 from holdfast.dashboard.reading.meaning import meaning, meaning_columns
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import in_words, witness
+from holdfast.streaming.commits.incidents import exact_turns
 from holdfast.tables.arrays import Positions
 
 MOST = 3_000_000
@@ -157,7 +158,7 @@ class ConstraintChanges(ChangeIndex):
     def _numbered(self, columns: Mapping[str, Any]) -> Arrays:
         self._searched.clear()
         numbers: Arrays = {name: self._numbers(name, columns[name]) for name in WORDS}
-        return {**numbers, "turn": _turns(columns), "meaning": meaning(columns)}
+        return {**numbers, "turn": exact_turns(columns), "meaning": meaning(columns)}
 
     def _change_numbers(self, changes: Any) -> NDArray[Any]:
         return self._numbers("change", changes)
@@ -209,18 +210,6 @@ class ConstraintChanges(ChangeIndex):
 
 
 _MOST_SEARCHES = 32
-
-
-def _turns(columns: Mapping[str, Any]) -> NDArray[np.int8]:
-    """Return the turn of each change."""
-    by_data, gone, violated, released = (
-        np.asarray(pc.equal(columns[name], word).fill_null(fill_value=False))
-        for name, word in (("cause", "data"), ("change", "disappeared"), ("reason", "violated"), ("reason", "released"))
-    )
-    nearly = np.asarray(columns["exceptions"].is_valid())
-    lost = np.where(nearly, NEARLY, ENDED)
-    turned = np.where(gone & violated, lost, np.where(~gone & released, RECOVERED, NO_TURN))
-    return np.where(by_data, turned, NO_TURN).astype(np.int8)
 
 
 def _has_words(text: str) -> ds.Expression:

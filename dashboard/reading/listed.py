@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.dashboard.reading.arrays import short_ids
 from holdfast.dashboard.reading.outputs import Outputs
@@ -27,6 +26,10 @@ class ListedTable(ABC):
     Parameters
     ----------
     outputs : the output tables.
+
+    Attributes
+    ----------
+    numbers : the first digits of the identities.
     """
 
     name: ClassVar[str]
@@ -39,7 +42,7 @@ class ListedTable(ABC):
         self._version = -2
         self._table = pa.table({})
         self._ordered: dict[str, pa.Array] = {}
-        self._numbered: dict[tuple[tuple[str, str], ...], NDArray[np.uint64]] = {}
+        self.numbers = np.zeros(0, np.uint64)
 
     def refresh(self) -> None:
         """Read the table, if it has changed. O(rows)."""
@@ -55,7 +58,8 @@ class ListedTable(ABC):
             prepared = self._prepared(found).append_column("is_sound", is_sound)
             prepared = prepared.append_column("believed", pc.coalesce(is_sound, "yes"))
             self._table = prepared.append_column("searched", searched)
-            self._ordered, self._numbered = {}, {}
+            self.numbers = short_ids(found["constraint_id"])
+            self._ordered = {}
             self._version = version
 
     @property
@@ -79,20 +83,6 @@ class ListedTable(ABC):
             table = self._table.filter(self._matching(filters or {}, "")) if filters else self._table
             counted = pc.value_counts(table[name].combine_chunks()).to_pylist()
         return {found["values"]: found["counts"] for found in counted if found["values"] is not None}
-
-    def numbers(self, filters: Mapping[str, str] | None = None) -> NDArray[np.uint64]:
-        """Return the first digits of the identities as numbers, in ascending order.
-
-        Parameters
-        ----------
-        filters : the required values of columns.
-        """
-        key = tuple(sorted((filters or {}).items()))
-        with self._lock:
-            if key not in self._numbered:
-                table = self._table.filter(self._matching(filters, "")) if filters else self._table
-                self._numbered[key] = np.sort(short_ids(table["constraint_id"]))
-            return self._numbered[key]
 
     def has(self, constraint_id: str) -> bool:
         """Whether the table has a constraint."""

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from holdfast.constraints.mutes import Mutes
 from holdfast.dashboard.reading.arrays import short_ids
 from holdfast.dashboard.reading.batches import TABLES
+from holdfast.dashboard.reading.changes import CHANGES
+from holdfast.dashboard.reading.near_changes import NEAR_CHANGES
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.dashboard.reading.twins import column_orders
 
@@ -53,3 +56,12 @@ class Muted:
     def marked(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Return an answer whose rows say whether they are muted."""
         return {**answer, "rows": [{**row, "muted": row["constraint_id"] in self._ids} for row in answer["rows"]]}
+
+
+def published(outputs: Outputs, mutes: Mutes) -> int:
+    """Return how many of some muted constraints are or were published, in any form. O(files)."""
+    orders = column_orders(outputs)
+    named = {identity: mute for mute in mutes.mutes for identity in mute.identities(orders.get(mute.table, {}))}
+    where = ds.field("constraint_id").isin(list(named))
+    tables = (outputs.read(name, ("constraint_id",), where) for name in (CHANGES, NEAR_CHANGES))
+    return len({named[identity] for table in tables for identity in table["constraint_id"].to_pylist()})

@@ -15,9 +15,10 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from holdfast.dashboard.reading.arrays import are_in, ints, last_of_each
-from holdfast.dashboard.reading.change_index import ENDED, NEARLY, NO_TURN, RECOVERED, Arrays, ChangeIndex
+from holdfast.dashboard.reading.change_index import Arrays, ChangeIndex
 from holdfast.dashboard.reading.outputs import any_of
 from holdfast.dashboard.reading.wording import rows_below
+from holdfast.streaming.commits.incidents import near_turns
 from holdfast.tables.arrays import Positions
 
 NEAR_CHANGES = "near_changes"
@@ -123,24 +124,13 @@ class NearConstraintChanges(ChangeIndex):
         return found
 
     def _numbered(self, columns: Mapping[str, Any]) -> Arrays:
-        by_data, violated = (
-            np.asarray(pc.equal(columns[name], word).fill_null(fill_value=False))
-            for name, word in (("cause", "data"), ("reason", "violated"))
-        )
-        change = self._change_numbers(columns["change"])
-        before = ints(columns["exceptions_before"].fill_null(UNKNOWN))
-        exceptions = ints(columns["exceptions"].fill_null(0))
-        turn = np.where(before > 0, RECOVERED, NO_TURN) * (exceptions == 0) + NEARLY * (
-            (before == 0) & (exceptions > 0)
-        )
-        turn = np.where(change == LEFT, ENDED * violated, np.where(change == ENTERED, NO_TURN, turn))
         return {
             "table_name": self._numbers("table_name", columns["table_name"]),
-            "change": change,
-            "by_data": by_data,
-            "before": before,
-            "exceptions": exceptions,
-            "turn": np.where(by_data, turn, NO_TURN).astype(np.int8),
+            "change": self._change_numbers(columns["change"]),
+            "by_data": np.asarray(pc.equal(columns["cause"], "data").fill_null(fill_value=False)),
+            "before": ints(columns["exceptions_before"].fill_null(UNKNOWN)),
+            "exceptions": ints(columns["exceptions"].fill_null(0)),
+            "turn": near_turns(columns),
         }
 
     def _change_numbers(self, changes: Any) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdfast.constraints import HoldfastError
 from holdfast.constraints.near import parse_near
 from holdfast.constraints.scores import SOUND
-from holdfast.dashboard.reading.arrays import short_ids
+from holdfast.dashboard.reading.arrays import places_in
 from holdfast.dashboard.reading.batches import tables
 from holdfast.dashboard.reading.listed import ListedTable, Order
 from holdfast.dashboard.reading.outputs import Outputs
@@ -53,22 +53,25 @@ class NearHeld(ListedTable):
         super().__init__(outputs)
         self._ids: dict[_Same, str] = {}
         self._ids_of = -2
-        self._strengths: dict[int, float | None] = {}
-        self._strengths_of = -2
 
     @property
     def with_exceptions(self) -> int:
         """The number of near constraints with exceptions."""
         return self.counts("having").get(SOME, 0)
 
-    def strengths(self, ids: NDArray[np.uint64]) -> NDArray[np.float32]:
-        """Return the strength of near constraints, given the first digits of their identities; 0 where unknown."""
+    def numbers_of(self, column: str, ids: NDArray[np.uint64], otherwise: float) -> NDArray[np.float64]:
+        """Return a number of each of some near constraints, given the first digits of their identities. O(n).
+
+        Parameters
+        ----------
+        otherwise : the number of those that do not nearly hold now, or have none.
+        """
         with self._lock:
-            if self._strengths_of != self._version:
-                numbers = short_ids(self._table["constraint_id"]).tolist()
-                self._strengths = dict(zip(numbers, self._table["strength"].to_pylist(), strict=True))
-                self._strengths_of = self._version
-            return np.array([self._strengths.get(number) or 0.0 for number in ids.tolist()], np.float32)
+            at = places_in(ids, self.numbers)
+            numbers = np.asarray(self._table[column].cast(pa.float64()).fill_null(otherwise))
+        found = np.full(len(ids), otherwise, np.float64)
+        found[at >= 0] = numbers[at[at >= 0]]
+        return found
 
     def of(self, table: str, text: str) -> dict[str, Any] | None:
         """Return the near constraint for the text of any family; None where it does not nearly hold now."""

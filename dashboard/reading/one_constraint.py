@@ -7,7 +7,7 @@ constraint. The exceptions over time are those of the near constraint that says 
 from typing import Any
 
 from holdfast.dashboard.reading.changes import ChangeFilter
-from holdfast.dashboard.reading.incidents import Indexes
+from holdfast.dashboard.reading.indexes import Indexes
 from holdfast.display.incidents import short_text
 
 _VIOLATED = {"change": "disappeared", "reason": "violated"}

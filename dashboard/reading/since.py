@@ -9,9 +9,9 @@ by data:
     recovered  did not hold then; holds since the rows that violated it are gone
     flapped    changed since, and is now as it was then
 
-A near constraint is lost if it has too many exceptions since, nearly lost if it had none then and has some now, and
-recovered if it had some then and has none now. A constraint that is published as a near constraint too counts once, as
-the near constraint does.
+A near constraint is lost if it has too many exceptions since. It is nearly lost, or recovered, if its exceptions then
+and now are a jump (`has_jumped`) and a jump of one commit is part of it. A constraint that is published in several
+forms counts once, as the near constraint does where there is one.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import are_in, places_in
-from holdfast.dashboard.reading.change_index import ENDED, NEARLY, NO_TURN, RECOVERED, Arrays
-from holdfast.dashboard.reading.incidents import Indexes
-from holdfast.dashboard.reading.near_changes import ENTERED, LEFT
-from holdfast.dashboard.reading.turned import TurnedChanges
+from holdfast.constraints.near import has_jumped
+from holdfast.dashboard.reading.arrays import are_in
+from holdfast.dashboard.reading.change_index import Arrays
+from holdfast.dashboard.reading.changes import CHANGES, ConstraintChanges
+from holdfast.dashboard.reading.indexes import CHANGED, Changed, Indexes
+from holdfast.dashboard.reading.meaning import are_sound
+from holdfast.dashboard.reading.near_changes import ENTERED, LEFT, NEAR_CHANGES
+from holdfast.streaming.commits.incidents import ENDED, NEARLY, NO_TURN, RESTORED, TURNS
 from holdfast.tables.arrays import Positions
-
-_NAMES = {"lost": ENDED, "nearly": NEARLY, "recovered": RECOVERED}
 
 
 @dataclass(frozen=True)
@@ -47,25 +48,27 @@ def missed(indexes: Indexes, after: int, most: int, muted: NDArray[np.uint64]) -
     most : how many constraints of each sort are returned at most, those that mean most.
     muted : the constraints that are left out, by the first digits of their identities.
     """
-    exact, near = (_heard(index.window(after), muted) for index in (indexes.changes, indexes.near_changes))
-    appeared = indexes.changes.number("change", "appeared")
-    of_exact = _exact(exact, appeared, exact["cause"] == indexes.changes.number("cause", "data"))
-    of_near = _near(near)
-    turns = _merged(exact["id"][of_exact.last], of_exact.turn, near["id"][of_near.last], of_near.turn, indexes)
-    tables = dict.fromkeys([*indexes.changes.tables, *indexes.near_changes.tables])
-    every = _together(exact, near, of_exact.last, of_near.last, turns, tuple(tables))
+    exact, near = (_unmuted(index.window(after), muted) for index in (indexes.changes, indexes.near_changes))
+    of_exact, of_near = _exact(exact, indexes.changes), _near(near)
+    parts = _turned(exact, of_exact, is_near=False), _turned(near, of_near, is_near=True)
+    is_order = exact["family"][of_exact.last[of_exact.turn != NO_TURN]] == indexes.changes.number("family", "od")
+    denial = [part["id"].copy() for part in parts]
+    denial[0][is_order] = indexes.twins.denial_of(CHANGES, denial[0][is_order])
+    denial[1] = indexes.twins.denial_of(NEAR_CHANGES, denial[1])
+    form = np.concatenate([is_order.astype(np.int64), np.full(len(denial[1]), 2)])
+    every = _once(np.concatenate(parts), np.concatenate(denial), form)
     means = indexes.means(every)
-    places = {name: np.flatnonzero(every.turn == turn) for name, turn in _NAMES.items()}
-    best = [those[np.argsort(-means[those], kind="stable")[:most]] for those in places.values()]
-    chosen = np.concatenate(best)
-    rows = indexes.brief(every.taken(chosen), means[chosen])
+    places = {name: np.flatnonzero(every["turn"] == turn) for turn, name in TURNS.items()}
+    best = np.concatenate([those[np.argsort(-means[those], kind="stable")[:most]] for those in places.values()])
+    every["sound"] = are_sound(means)
+    rows = indexes.brief(every[best])
     found: dict[str, Any] = {"flapped": int(of_exact.flapped.sum() + of_near.flapped.sum())}
     for name, those in places.items():
         found[name] = {"total": len(those), "rows": [row for row in rows if row["turn"] == name]}
     return found
 
 
-def _heard(window: Arrays, muted: NDArray[np.uint64]) -> Arrays:
+def _unmuted(window: Arrays, muted: NDArray[np.uint64]) -> Arrays:
     if not len(muted):
         return window
     chosen = ~are_in(window["id"], muted)
@@ -84,66 +87,54 @@ def _ends(ids: NDArray[np.uint64], by_data: NDArray[np.bool_]) -> tuple[Position
     return by_data_first[np.concatenate([edge, differs])], order[np.concatenate([differs, edge])]
 
 
-def _exact(window: Arrays, appeared: int, by_data: NDArray[np.bool_]) -> _Net:
+def _exact(window: Arrays, index: ConstraintChanges) -> _Net:
     """Return the net turns of constraints."""
+    appeared, by_data = index.number("change", "appeared"), window["cause"] == index.number("cause", "data")
     first, last = _ends(window["id"], by_data)
     held = window["change"][first] != appeared
     turn = window["turn"][last]
-    lost = held & ((turn == ENDED) | (turn == NEARLY))
-    recovered = ~held & (turn == RECOVERED)
-    holds = window["change"][last] == appeared
-    flapped = (held == holds) & (turn != NO_TURN)
-    return _Net(last, np.where(lost | recovered, turn, NO_TURN).astype(np.int8), flapped)
+    is_net = (turn != NO_TURN) & (held != (turn == RESTORED))
+    flapped = (held == (window["change"][last] == appeared)) & (turn != NO_TURN)
+    return _Net(last, np.where(is_net, turn, NO_TURN).astype(np.int8), flapped)
 
 
 def _near(window: Arrays) -> _Net:
     """Return the net turns of near constraints."""
     first, last = _ends(window["id"], window["by_data"])
-    before, entered = window["before"][first], window["change"][first] == ENTERED
-    is_there = (window["change"][last] != LEFT) & window["by_data"][last]
-    now = window["exceptions"][last]
-    nearly = ~entered & (before == 0) & is_there & (now > 0)
-    recovered = ~entered & (before > 0) & is_there & (now == 0)
-    lost = ~entered & (window["turn"][last] == ENDED)
-    turn = np.select([lost, nearly, recovered], [ENDED, NEARLY, RECOVERED], NO_TURN)
-    flapped = ~entered & is_there & ((before == 0) == (now == 0)) & (first != last) & (window["turn"][last] != NO_TURN)
-    return _Net(last, turn.astype(np.int8), flapped)
+    was_there = window["change"][first] != ENTERED
+    is_there = was_there & (window["change"][last] != LEFT) & window["by_data"][last]
+    before, now = window["before"][first], window["exceptions"][last]
+    nearly, recovered = has_jumped(before, now), has_jumped(now, before)
+    turns = [was_there & (window["turn"][last] == ENDED)]
+    for jumped, turn in ((nearly, NEARLY), (recovered, RESTORED)):  # not in many small steps
+        turns.append(is_there & jumped & are_in(window["id"][last], window["id"][window["turn"] == turn]))
+    flapped = is_there & ~(nearly | recovered) & (first != last) & (window["turn"][last] != NO_TURN)
+    return _Net(last, np.select(turns, [ENDED, NEARLY, RESTORED], NO_TURN).astype(np.int8), flapped)
 
 
-def _merged(
-    ids: NDArray[np.uint64],
-    turn: NDArray[np.int8],
-    near_ids: NDArray[np.uint64],
-    near_turn: NDArray[np.int8],
-    indexes: Indexes,
-) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return the net turns of both kinds, with each constraint in one of them, as the near constraint changed."""
-    turn, near_turn = turn.copy(), near_turn.copy()
-    those = np.flatnonzero(near_turn != NO_TURN)
-    if not len(those) or not len(ids):
-        return turn, near_turn
-    of_near, theirs = near_turn[those], indexes.twins.of(near_ids[those])
-    for twin in theirs.T:
-        at = places_in(twin, ids)
-        same = (at >= 0) & (turn[at] != NO_TURN) & ((turn[at] == RECOVERED) == (of_near == RECOVERED))
-        turn[at[same]] = of_near[same]
-        near_turn[those[same]] = NO_TURN
-    return turn, near_turn
-
-
-def _together(
-    exact: Arrays,
-    near: Arrays,
-    last: Positions,
-    near_last: Positions,
-    turns: tuple[NDArray[np.int8], NDArray[np.int8]],
-    tables: tuple[str, ...],
-) -> TurnedChanges:
+def _turned(window: Arrays, net: _Net, *, is_near: bool) -> Changed:
     """Return the last changes of the constraints with a net turn, with this turn."""
-    chosen, near_chosen = (np.flatnonzero(turn != NO_TURN) for turn in turns)
-    parts = ((exact, last[chosen]), (near, near_last[near_chosen]))
-    columns = {name: np.concatenate([window[name][at] for window, at in parts]) for name in ("commit", "time", "id")}
-    turn = np.concatenate([turns[0][chosen], turns[1][near_chosen]])
-    is_near = np.repeat([False, True], [len(chosen), len(near_chosen)])
-    table = np.zeros(len(turn), np.int16)  # rows in words have the names of their tables
-    return TurnedChanges(columns["commit"], columns["time"], table, turn, columns["id"], is_near, tables)
+    chosen = net.turn != NO_TURN
+    found = np.zeros(np.count_nonzero(chosen), CHANGED)
+    for name in window.keys() & set(CHANGED.names or ()):
+        found[name] = window[name][net.last[chosen]]
+    found["turn"], found["is_near"] = net.turn[chosen], is_near
+    return found
+
+
+def _once(every: Changed, denial: NDArray[np.uint64], form: NDArray[np.int64]) -> Changed:
+    """Return each constraint once for each direction: in its first form, with the turn of its last form.
+
+    Parameters
+    ----------
+    denial : the identities of the constraints as denial constraints.
+    form : 0 for a denial constraint, 1 for an order dependency, 2 for a near constraint.
+    """
+    recovered = every["turn"] == RESTORED
+    order = np.lexsort((form, recovered, denial))
+    differs = (denial[order][1:] != denial[order][:-1]) | (recovered[order][1:] != recovered[order][:-1])
+    edge = np.ones(min(len(order), 1), np.bool_)
+    first, last = order[np.concatenate([edge, differs])], order[np.concatenate([differs, edge])]
+    found: Changed = every[first]
+    found["turn"] = every["turn"][last]
+    return found

@@ -9,12 +9,14 @@ from typing import Any
 from holdfast.constraints import HoldfastError, StateRefused
 from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.answers import Answers
+from holdfast.dashboard.reading.muted import published
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.display.secrets import masked
 from holdfast.jobs.application.opening import read_state
-from holdfast.jobs.configuration.mutes_file import WatchedMutes, mute_line
+from holdfast.jobs.configuration.mutes_file import WatchedMutes, mute_line, mutes_of
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.files.found_rules import rule_line
 
 _LOCAL_SECONDS, _REMOTE_SECONDS = 1.0, 5.0
@@ -36,6 +38,17 @@ def answers_of(configuration: Configuration) -> Answers:
     mutes = WatchedMutes(settings)
     actions = Actions(rule_line, mute_line, settings.mutes, mutes)
     return Answers(outputs, lambda: _near(configuration), every, actions)
+
+
+def published_mutes(settings: Settings) -> tuple[int, int | None]:
+    """Return how many constraints are muted, and how many of these are or were published; None without outputs."""
+    mutes = mutes_of(settings)
+    try:
+        outputs = Outputs(settings.output, settings.name, settings.storage_options)
+        outputs.refresh()
+        return len(mutes.mutes), published(outputs, mutes) if outputs.are_there else None
+    except HoldfastError:  # of the storage: the file may be right
+        return len(mutes.mutes), None
 
 
 def _near(configuration: Configuration) -> list[dict[str, Any]] | None:

@@ -13,8 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.constraints import Constraint, DenialConstraint, NearShape
-from holdfast.constraints.near import near_form
-from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.constraints.forms import simplest_form
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.found_rules import Found
 from holdfast.jobs.searches.contract import Line, SearchOfTables
@@ -96,12 +95,8 @@ class NearForms:
 
     def __contains__(self, constraint: Constraint) -> bool:
         """Whether a near constraint can state a constraint."""
-        if not isinstance(constraint, DenialConstraint) or constraint.crosses:
-            return False
-        near = near_form(constraint)
-        if near is not None:
-            family = "key" if near.shape is NearShape.KEY else "fd"
-            return family in self._families and len(near.context) <= self._most
-        others = [p.operator.outcomes for p in constraint.predicates if p.operator.outcomes != EQUAL]
-        is_compatible = len(others) == 2 and {*others} <= {LESS, GREATER}
-        return is_compatible and "od" in self._families and constraint.size - 2 <= self._most
+        near = simplest_form(constraint) if isinstance(constraint, DenialConstraint) else None
+        return near is not None and _FAMILIES[near.shape] in self._families and len(near.context) <= self._most
+
+
+_FAMILIES = {NearShape.KEY: "key", NearShape.CONSTANT: "fd", NearShape.ORDER: "od", NearShape.ORDER_DESC: "od"}

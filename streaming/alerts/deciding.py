@@ -13,7 +13,9 @@ from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
 from holdfast.constraints.mutes import Mutes
-from holdfast.streaming.alerts.incidents import incident_sentences, turn_of_change, turn_of_word
+from holdfast.constraints.near import has_jumped
+from holdfast.display.incidents import LOST, Incident
+from holdfast.streaming.commits.incidents import incidents_of
 from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, rule_sentence
 from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.maintainers.near.changes import LEFT, VIOLATED
@@ -24,11 +26,13 @@ STATES = frozenset({BROKEN, RECOVERED})
 CHANGES = frozenset({"appeared", "disappeared"})
 NEARLY, RESTORED = "nearly", "restored"
 NEAR = frozenset({NEARLY, RESTORED, LEFT})
-"""A constraint got its first exceptions; it holds again without exceptions; it does not nearly hold any more."""
+"""A constraint has its first or many more exceptions; has none or many fewer; does not nearly hold any more."""
 
 MOST_CHANGES = 100
 NEAR_KEY = "\0near"
 """The part of the key of the message about near constraints; no rule has this name."""
+_DIRECTIONS = {"disappeared": LOST, NEARLY: LOST, LEFT: LOST, "appeared": RECOVERED, RESTORED: RECOVERED}
+"""The direction of the incidents of a commit that belong to each kind of change."""
 _MOST_BYTES = 256_000
 _COUNTS = ("violating_pairs", "violating_rows", "missing_values")
 
@@ -138,22 +142,21 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
         [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"]
         for table in ("constraint_changes", "near_changes")
     )
-    found, batches = [], rows.payload.get("batches", ())
+    found = []
     for alert in alerts:
         changed = [rule for rule in rules if alert.asks_for_rule(rule.line)]
         found += [_message(alert, rows, _of_rule(rule), rule.line["rule"]) for rule in changed]
         matching = [row for row in changes if alert.asks_for(row)]
+        nearly = [row for row in near if alert.asks_for_near(row)]
+        incidents = incidents_of(rows, alert.mutes) if matching or nearly else ()
         if matching:
             kinds = ("appeared", "disappeared")
-            body = _of_changes(matching, lambda row: row["change"], _change, kinds, "witness")
+            body = _of_changes(matching, incidents, lambda row: row["change"], _change, kinds, "witness")
             body["sound"] = sum(row.get("sound") is True for row in matching)
-            told = incident_sentences(rows.commit, matching, turn_of_change, batches)
-            found.append(_message(alert, rows, {**body, "incidents": told}))
-        nearly = [row for row in near if alert.asks_for_near(row)]
+            found.append(_message(alert, rows, body))
         if nearly:
-            body = _of_changes(nearly, _near_word, _near_change, (NEARLY, RESTORED, LEFT), "examples")
-            told = incident_sentences(rows.commit, nearly, _near_turn, batches)
-            found.append(_message(alert, rows, {**body, "incidents": told}, NEAR_KEY))
+            body = _of_changes(nearly, incidents, _near_word, _near_change, (NEARLY, RESTORED, LEFT), "examples")
+            found.append(_message(alert, rows, body, NEAR_KEY))
     return found
 
 
@@ -188,14 +191,19 @@ def _example(example: RuleExample) -> dict[str, Any]:
 
 def _of_changes(
     rows: Sequence[Row],
+    incidents: Sequence[Incident],
     kind_of: Callable[[Row], str | None],
     described: Callable[[Row], dict[str, Any]],
     counted: Sequence[str],
     proof: str,
 ) -> dict[str, Any]:
-    """Return the body of a message about rows of a table of changes; `proof` is left out where it has no room."""
+    """Return the body of a message about rows of a table of changes; `proof` is left out where it has no room.
+
+    Of the incidents of the commit it has those of the tables and in the directions of these rows.
+    """
     tables = {row["table_name"] for row in rows}
     kinds = [kind_of(row) for row in rows]
+    asked = {(row["table_name"], _DIRECTIONS.get(kind or "")) for row, kind in zip(rows, kinds, strict=True)}
     telling = sorted(rows, key=lambda row: (not row.get("sound"), -(row.get("score") or 0)))
     shown = [described(row) for row in telling[:MOST_CHANGES]]
     return {
@@ -204,6 +212,7 @@ def _of_changes(
         "count": len(rows),
         **{kind: kinds.count(kind) for kind in counted},
         "changes": list(_fitting(shown, lambda change: {**change, proof: None})),
+        "incidents": [str(one) for one in incidents if (one.table, one.direction) in asked],
     }
 
 
@@ -223,17 +232,11 @@ def _change(row: Row) -> dict[str, Any]:
 
 
 def _near_word(row: Row) -> str | None:
-    """Return the word for a row of `near_changes`; None if only the number of exceptions changed."""
+    """Return the word for a row of `near_changes`; None if a few exceptions were added or removed."""
     if row["change"] == LEFT:
         return LEFT if row["reason"] == VIOLATED else None
-    had = row["exceptions_before"] or 0
-    if bool(had) == bool(row["exceptions"]):
-        return None
-    return RESTORED if had else NEARLY
-
-
-def _near_turn(row: Row) -> str | None:
-    return turn_of_word(row, _near_word(row))
+    had, has = row["exceptions_before"] or 0, row["exceptions"]
+    return NEARLY if has_jumped(had, has) else RESTORED if has_jumped(has, had) else None
 
 
 def _near_change(row: Row) -> dict[str, Any]:

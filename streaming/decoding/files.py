@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from holdfast.constraints import Column, InputError
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER, STRING
+from holdfast.display.texts import counted
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target, refuse
@@ -272,7 +273,7 @@ def _line_by_line(file: ChangedFile, text: DelimitedFile, options: ReadOptions, 
     lines = list(text.records())
     nulls = set(options.null_tokens)
     reasons = {
-        row: f"{len(record)} field(s) where the header has {len(names)}"
+        row: f"{counted(len(record), 'field')} where the header has {len(names)}"
         for row, (_, record) in enumerate(lines)
         if len(record) != len(names)
     }

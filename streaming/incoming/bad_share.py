@@ -31,9 +31,10 @@ class BadShare:
         bad, good = len(arrived.bad), len(arrived.records)
         example = f"{arrived.bad[0].record_id}: {arrived.bad[0].reason}"
         if not good and not had_good:
+            read = "the first record could not" if bad == 1 else f"none of the first {bad:,} records could"
             raise InputError(
-                f"table {source}: none of the first {bad} record(s) could be read; the first is {example}. Check the "
-                "source's format and encoding, and the table's columns; nothing was applied"
+                f"table {source}: {read} be read: {example}. Check the source's "
+                "format and encoding, and the table's columns; nothing was applied"
             )
         recent = self._recent[source]
         records = bad + good + sum(count for count, _ in recent)

@@ -7,7 +7,8 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import near_form, parse_rule_body
+from holdfast.constraints import parse_rule_body
+from holdfast.constraints.forms import simplest_form
 from tests.dashboard.tables import FIRST, Written, constraint, near_constraint, stamp
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ EXACT = (
     "not(t.Id = s.Id)",
     "not(t.City = s.City and t.State = s.State)",
     "{State}: Salary ~ Rate",
-    "not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
+    "not(t.State = s.State and t.Salary < s.Salary and t.Rate > s.Rate)",
+    "not(t.State = s.State and t.Salary <= s.Salary and t.Rate > s.Rate)",
 )
 NEAR = ("{Zip}: [] -> City", "key(Id)", "key(City, State)", "{State}: Salary ~ Rate")
 TABLES = ("tax", "orders")
@@ -76,7 +78,7 @@ class History:
         rows = [{"Id": number, "Zip": str(number % 3)} for number in self.chance.sample(range(5), 3)]
         counts = self._near(table, cause, about)
         for text in EXACT:
-            form = near_form(parse_rule_body(text))
+            form = simplest_form(parse_rule_body(text))
             same = None if form is None else counts.get(str(form), (None, None))
             if cause == "seed" or self.chance.random() < 0.25:
                 self._turn(table, text, {**about, "cause": cause}, rows, same)
@@ -90,22 +92,22 @@ class History:
         before, now = near or (None, None)
         if (near is not None and now is not None and appears != (now == 0)) or (before == now and before is not None):
             return
+        measured = {"score": round(self.chance.random(), 3), "sound": self.chance.choice([True, False, None])}
         if appears:
-            score = round(self.chance.random(), 3)
             reason = "released" if about["cause"] == "data" and self.chance.random() < 0.8 else "weakened"
             self.held[place] = {
                 **known,
                 "since_commit": about["commit"],
                 "since": about["committed_at"],
-                "score": score,
+                **measured,
             }
             self.held[place]["commit"] = about["commit"]
-            row = {"change": "appeared", "reason": reason, "score": score, "witness": _images(rows[:1])}
+            row: Row = {"change": "appeared", "reason": reason, "witness": _images(rows[:1])}
         else:
             del self.held[place]
             reason = "violated" if about["cause"] == "data" and self.chance.random() < 0.8 else "implied"
             row = {"change": "disappeared", "reason": reason, "exceptions": now or None, "witness": _images(rows[1:])}
-        self.changes.append({**known, **about, **row})
+        self.changes.append({**known, **about, **row, **measured})
 
     def _near(self, table: str, cause: str, about: Row) -> dict[str, tuple[int | None, int | None]]:
         """Let near constraints change; return their exceptions before and after."""
@@ -116,7 +118,7 @@ class History:
             counts[text] = (before, before)
             if cause != "seed" and self.chance.random() < 0.6:
                 continue
-            now = self.chance.choice([0, 0, 1, 4, None])
+            now = self.chance.choice([0, 0, 1, 4, 33, None])
             if now == before:
                 continue
             counts[text] = (before, now)

@@ -165,3 +165,20 @@ def test_status_ends_with_1_whichever_table_has_the_broken_rule(tmp_path: Path, 
     file.write_text(json.dumps({"name": "shop", **places, "tables": tables, "rules": rules}))
     assert exit_code_of(["seed", str(file), "--quiet"]) == 0
     assert exit_code_of(["status", str(file), "--format", format_]) == 1
+
+
+def test_validate_counts_the_mutes(written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mutes = tmp_path / "mutes.yaml"
+    settings = json.loads(written.file.read_text())
+    written.file.write_text(json.dumps({**settings, "mutes": "./mutes.yaml"}))
+    assert exit_code_of(["validate", str(written.file)]) == 2
+    assert f"{mutes}: cannot be read: No such file or directory" in capsys.readouterr().err
+    mutes.write_text("- {table: tax, constraint: Zip -> City}\n- {table: tax, constraint: key(Zip)}\n")
+    assert exit_code_of(["validate", str(written.file)]) == 0
+    assert f"mutes in {mutes}: 2 constraints, 1 published" in capsys.readouterr().out.splitlines()
+    assert exit_code_of(["validate", str(written.file), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["mutes"]
+    assert found == {"file": str(mutes), "constraints": 2, "published": 1}
+    shutil.rmtree(written.place)
+    assert exit_code_of(["validate", str(written.file)]) == 0
+    assert f"mutes in {mutes}: 2 constraints, no output tables could be read" in capsys.readouterr().out

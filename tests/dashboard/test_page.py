@@ -121,7 +121,7 @@ def test_one_near_constraint_has_a_course_and_its_rows(
     cells = [line.locator("td").all_inner_texts() for line in rows.locator("tbody tr").all()]
     assert cells == [["certain", "02139", "Lynn", "3"], ["? undecided", "02139", "Cambridge", "1"]]
     assert "another row of its group could be the exception in its place" in page.inner_text("main")
-    assert texts(page, ".change .badge") == ["▲ more", "+ entered"]
+    assert texts(page, ".change .badge") == ["▲ nearly lost", "+ entered"]
     assert "0 before, now 2 exceptions of 201 rows" in page.inner_text(".change >> nth=0")
     page.click("text=1 row that became an exception")
     assert "Lynn" in page.inner_text(".change >> nth=0")
@@ -129,6 +129,20 @@ def test_one_near_constraint_has_a_course_and_its_rows(
     expect(page.locator("main")).to_contain_text("It does not nearly hold any more")
     assert texts(page, ".change .badge")[0] == "− left"
     assert page.locator(".plot circle").count() == 3
+
+
+def test_a_jump_of_exceptions_is_an_incident(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    for now, before in ((4, None), (9, 4), (33, 9), (30, 33), (7, 30)):
+        written.put(written.near("Zip -> City", now, before))
+    one = near_constraint("Zip -> City", 0)["constraint_id"]
+    page = open_page(f"{site.address}#/near?id={one}")
+    assert texts(page, ".change .badge") == ["+ recovered", "▼ fewer", "▲ nearly lost", "▲ more", "+ entered"]
+    page.click("text=its incident >> nth=1")
+    expect(page.locator("h1")).to_have_text("One incident")
+    text = f"1 constraint of tax has many more exceptions with commit {written.commit - 2}: Zip -> City (9 to 33 exceptions)"
+    assert text in page.inner_text(".card")
+    assert "9 to 33 exceptions" in page.inner_text(".change")
+    assert "recovered since" in page.inner_text(".change")
 
 
 def test_changes_of_one_near_constraint_go_by_pages(

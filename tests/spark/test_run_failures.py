@@ -179,7 +179,7 @@ def test_a_backup_that_cannot_be_written(spark: SparkSession, tmp_path: Path) ->
 def test_files_that_are_gone_before_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
     app = people(tmp_path)
     put(app, "bad")
-    refused(app, 3, "none of the first 1 record(s) could be read")
+    refused(app, 3, "the first record could not be read")
     (tmp_path / "changes" / "0000.json").unlink()  # Spark would leave it out without a word
     said = refused(app, 3, "changes/0000.json came, and is not there any more: put it back", "skip-batch")
     assert f"{app.file} people" in said
@@ -207,7 +207,7 @@ def test_files_that_are_gone_before_they_are_read(spark: SparkSession, tmp_path:
 def test_too_many_bad_records(spark: SparkSession, tmp_path: Path) -> None:
     app = people(tmp_path, quarantine={"max_share": "40%", "window": 10})
     first = put(app, "not json", '{"name": 1')
-    said = refused(app, 3, "table people: none of the first 2 record(s) could be read", f"{first}-1: not JSON")
+    said = refused(app, 3, "table people: none of the first 2 records could be read", f"{first}-1: not JSON")
     assert "nothing was applied" in said
     assert app.output("quarantine") == []
     assert app.output("batches") == []

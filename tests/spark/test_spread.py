@@ -173,7 +173,7 @@ def test_what_is_wrong_is_told(folder: Path, tmp_path: Path, capsys: pytest.Capt
     broken = tmp_path / "broken.csv"
     broken.write_text("a,b\n1,2\n3\n")
     code, _, err = said(capsys, "discover", broken, "--family", "dc", "--spark")
-    assert (code, "line 3: 1 field(s) where the header has 2" in err) == (3, True), err
+    assert (code, "line 3: 1 field where the header has 2" in err) == (3, True), err
     code, _, err = said(capsys, "check", folder / "tax.csv", "--rule", "Zip -> Town", "--spark")
     assert (code, "Town" in err) == (2, True), err
     code, _, err = said(capsys, "check", folder / "tax.csv", "--rule", "Zip -> City", "--work", tmp_path)

@@ -39,7 +39,7 @@ def rows_of(commit: int = 7, changes: int = 0, **more: Any) -> OutputRows:
             "witness": json.dumps([{"key": {}, "row": {"c": number}}]),
             **more,
         }
-        rows.payload.setdefault("constraint_changes", []).append(about)
+        rows.add("constraint_changes", about)
     return rows
 
 
@@ -167,11 +167,13 @@ class TestNear:
 
     def test_what_turns(self) -> None:
         def near(exceptions: int) -> NearConstraint:
-            return NearConstraint(NearShape.CONSTANT, ("zip",), ("city",), exceptions, 8)
+            return NearConstraint(NearShape.CONSTANT, ("zip",), ("city",), exceptions, 80)
 
         turns: list[tuple[NearChange, str | None]] = [
             (NearChange(near(1), EXCEPTIONS, 0), "nearly"),
             (NearChange(near(2), EXCEPTIONS, 1), None),
+            (NearChange(near(40), EXCEPTIONS, 4), "nearly"),
+            (NearChange(near(4), EXCEPTIONS, 40), "restored"),
             (NearChange(near(0), EXCEPTIONS, 1), "restored"),
             (NearChange(near(0), ENTERED, None), None),
             (NearChange(near(1), ENTERED, None), "nearly"),
@@ -194,11 +196,10 @@ class TestNear:
     def test_many_are_one_message_beside_that_about_constraints(self) -> None:
         change = NearChange(NearConstraint(NearShape.KEY, ("a",), (), 1, 8), EXCEPTIONS, 0)
         rows = rows_of(changes=2)
-        rows.payload["near_changes"] = [
-            {**change.constraint.fields(), "table_name": "tax", "change": "exceptions", "reason": None, "cause": "data"}
-            | {"exceptions_before": 0, "sentence": "", "constraint_id": f"n{n}", "constraint": "key(a)"}
-            for n in range(150)
-        ]
+        about = {"table_name": "tax", "change": "exceptions", "reason": None, "cause": "data", "exceptions_before": 0}
+        for n in range(150):
+            named = {"sentence": "", "constraint_id": f"n{n}", "constraint": "key(a)"}
+            rows.add("near_changes", {**change.constraint.fields(), **about, **named})
         found = messages([Alert(self.ALERTS | {"disappeared"})], rows, [])
         assert [message.body["count"] for message in found] == [2, 150]
         assert len({message.key for message in found}) == 2

@@ -199,7 +199,7 @@ quarantine: {max_share: 150%}
             "      Zip",
             "         ^",
             "c.yaml:11:8: spark: 'a' is no Spark setting: their names start with 'spark.'",
-            f"c.yaml:12:1: foo: unknown key 'foo'; Known: {', '.join(Settings.model_fields)}",
+            f"c.yaml:12:1: foo: unknown key 'foo'; known: {', '.join(Settings.model_fields)}",
         ]
 
     def test_many_errors_are_cut(self) -> None:

@@ -261,7 +261,7 @@ class TestRules:
         assert only_error(include) == (
             11,
             "rules[0].fd",
-            "table tax has no monitored column 'City'; Known: Town, Zip",
+            "table tax has no monitored column 'City'; known: Town, Zip",
         )
         assert "excludes" in only_error(with_table("seed: {path: a.csv}", "exclude: [City]"))[2]
 
@@ -374,7 +374,7 @@ class TestRules:
         assert [rule.name for rule in found.rules] == ["r.B", "r.C"]
         assert set(found.recounts.values()) == {datetime.timedelta(minutes=5)}
         wrong = only_error(TOP + TABLE + f"rules:\n  - {rule}\n" + alert.replace("r.B", "r"))
-        assert wrong[1:] == ("alerts[0].rule", "there is no rule 'r'; Known: r.B, r.C")
+        assert wrong[1:] == ("alerts[0].rule", "there is no rule 'r'; known: r.B, r.C")
         twice = only_error(TOP + TABLE + f"rules:\n  - {rule}\n  - {{name: r.C, table: tax, key: A}}\n")
         assert twice[1:] == ("rules[1].name", "'r.C' is the name of a rule already: choose another")
 

@@ -145,8 +145,8 @@ def test_ragged_lines_keep_only_themselves_back() -> None:
     found = came("csv", b"k,n,d\na,1,\nb,2\nc,3,,\nd,4,\n")
     assert rows(found) == [("insert", "a", 1, None), ("insert", "d", 4, None)]
     assert bad(found) == {
-        "/in/0.csv-3": "2 field(s) where the header has 3",
-        "/in/0.csv-4": "4 field(s) where the header has 3",
+        "/in/0.csv-3": "2 fields where the header has 3",
+        "/in/0.csv-4": "4 fields where the header has 3",
     }
     assert [record.raw for record in found.bad] == ["b,2", "c,3,,"]
 
@@ -179,7 +179,7 @@ def test_texts_that_look_missing_are_null_except_in_columns_of_texts(more: bytes
     found = came("csv", b"k,n,d\nNA,NA,-\nb,2,n/a\nc,x,2024-01-03\n" + more, nulls_by_look=True)
     assert rows(found) == [("insert", "NA", None, None), ("insert", "b", 2, None)]
     reasons = {"/in/0.csv-4": "column n: 'x' is not a whole number within 64 bits (integer)"}
-    assert bad(found) == reasons | ({"/in/0.csv-5": "4 field(s) where the header has 3"} if more else {})
+    assert bad(found) == reasons | ({"/in/0.csv-5": "4 fields where the header has 3"} if more else {})
 
 
 def test_bytes_that_are_no_text_of_the_encoding() -> None:

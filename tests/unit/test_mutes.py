@@ -35,8 +35,12 @@ SAME = [
     ["Zip -> City", "not(t.City != s.City and t.Zip = s.Zip)", "{Zip}: [] -> City"],
     ["State, Zip -> City", "not(t.Zip = s.Zip and t.State = s.State and t.City != s.City)", "{State, Zip}: [] -> City"],
     ["key(Zip, City)", "not(t.City = s.City and t.Zip = s.Zip)"],
-    ["{State}: Low ~ High desc", "{State}: High ~ Low desc"],
-    ["{State}: Low ~ High"],
+    [
+        "{State}: Low ~ High desc",
+        "{State}: High ~ Low desc",
+        "not(t.State = s.State and t.Low > s.Low and t.High > s.High)",
+    ],
+    ["{State}: Low ~ High", "not(t.High < s.High and t.State = s.State and t.Low > s.Low)"],
     [
         "not(t.State = s.State and t.Low > s.Low and t.Zip < s.Zip)",
         "not(t.Zip > s.Zip and t.State = s.State and t.Low < s.Low)",

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
+from holdfast.constraints.mutes import Mutes
 from holdfast.jobs.run import _report
 from holdfast.jobs.terminal.progress import PlainProgress
 from holdfast.streaming.commits.output_rows import Position
@@ -25,6 +26,7 @@ from holdfast.streaming.maintainers.maintainer import Records
 from holdfast.streaming.maintainers.table.batch_result import BatchResult
 from holdfast.streaming.spark.running import Done
 from holdfast.tables import ReadOptions, from_arrow
+from tests.unit.test_alert_deciding import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,12 +138,12 @@ def test_a_file_in_quarantine_is_said_to_be_there() -> None:
     done = Done(
         "t",
         Position("q", 0, "", ""),
-        BatchResult([], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, left_out=came.new_fields),
+        BatchResult([], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, left_out=came.new_fields, published=rows_of()),
         came,
         {},
     )
     out = io.StringIO()
-    _report(PlainProgress(out), done)
+    _report(PlainProgress(out), Mutes(), done)
     assert [line.strip() for line in out.getvalue().splitlines()[1:]] == [
         "warning: no column of t has the field 'hat' (first in r-1): it is left out",
         "warning: no column of t is called 'new', as one of a.csv: the file is in quarantine",

@@ -308,7 +308,7 @@ class TestBadRecords:
             ("zip,city\na,b\n", "changes.csv: its header lacks the key column 'id'"),
             ("_seq,id\n1,4\n,5\n", "changes.csv, line 3: _seq is null"),
             ("_seq,id\n1,4\n1.5,5\n", "changes.csv, line 3, column _seq: '1.5' is not a whole number"),
-            ("id,zip\n4,a\n5,b,c\n", "changes.csv, line 3: 3 field(s) where the header has 2"),
+            ("id,zip\n4,a\n5,b,c\n", "changes.csv, line 3: 3 fields where the header has 2"),
             ("id,id\n4,4\n", "changes.csv, line 1: columns 1 and 2 are both named 'id'"),
             ("", "changes.csv is empty"),
         ],

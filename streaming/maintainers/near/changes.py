@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.constraints import NearConstraint, RowImage, constraint_fields
+from holdfast.constraints.near import has_jumped
 from holdfast.display.near import NearChanged
 from holdfast.display.texts import counted
 
@@ -34,8 +35,9 @@ class NearChange(NearChanged):
 
     @property
     def is_turn(self) -> bool:
-        """Whether the constraint entered, left, got its first exceptions, or lost its last ones."""
-        return self.change != EXCEPTIONS or not self.before or self.is_restored
+        """Whether the constraint entered, left, or the number of its exceptions jumped."""
+        before, now = self.before or 0, self.constraint.exceptions
+        return self.change != EXCEPTIONS or bool(has_jumped(before, now) or has_jumped(now, before))
 
     @property
     def is_restored(self) -> bool:

@@ -17,6 +17,7 @@ from holdfast.streaming.maintainers.near.suspects import SuspectChanges
 from holdfast.streaming.maintainers.rules.state import RuleState
 
 if TYPE_CHECKING:
+    from holdfast.streaming.commits.output_rows import OutputRows
     from holdfast.streaming.maintainers.table.maintainer import TableMaintainer
 
 
@@ -43,7 +44,7 @@ class BatchResult:
     suspects : the changes of the suspects that are followed.
     exceptions_shown, exceptions_hidden : rows that are shown as exceptions since this batch, and rows no longer shown.
     left_out : fields that no column has, first seen in this batch: each with its first record.
-    sound : the ids of the published changed constraints that are sound.
+    published : the rows that the commit of the batch publishes; None before the commit.
     """
 
     changes: list[ConstraintChange]
@@ -69,7 +70,7 @@ class BatchResult:
     exceptions_hidden: tuple[NearExample, ...] = ()
     suspects: SuspectChanges = field(default_factory=SuspectChanges)
     left_out: Mapping[str, str] = field(default_factory=dict)
-    sound: frozenset[str] = frozenset()
+    published: "OutputRows | None" = None
 
     @classmethod
     def of(
