@@ -29,6 +29,8 @@ from holdfast.constraints.rules import Threshold
 from holdfast.constraints.types import Family
 
 LARGEST_SHARE = Fraction(1, 2)
+DEFAULT_CONTEXT = 3
+"""The most columns of a context where no number is given."""
 
 
 class NearShape(enum.Enum):
