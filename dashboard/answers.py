@@ -15,6 +15,7 @@ from holdfast.constraints import ExternalError, UsageError
 from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
+from holdfast.dashboard.reading.concentrations import concentrations_of
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
 from holdfast.dashboard.reading.incidents import Incidents, Indexes
 from holdfast.dashboard.reading.inclusions import NearInclusions, inclusion_parts
@@ -296,6 +297,7 @@ class Answers:
             "held": held,
             "course": self._near_changes.course(identity, _POINTS),
             "exceptions": exceptions,
+            "where": concentrations_of(self.outputs, identity, self._actions.rule_line),
         }
 
     def _suspects(self, given: Parameters) -> Answer:
