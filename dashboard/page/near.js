@@ -116,15 +116,19 @@ function whereExceptionsAre(values, held) {
     el("p", { class: "quiet" }, `Values that many more of the exceptions have than chance would give, as of commit ${count(commit)}${before}.`));
 }
 
+function conditionOf(found) {
+  const given = found.value === "" ? '""' : found.value;
+  return [value(found.column, { class: "strong" }), given === null ? " is null" : [" = ", value(given, { class: "strong" })]];
+}
+
 function concentration(found) {
-  const condition = [value(found.column, { class: "strong" }), found.value === null ? " is null" : [" = ", value(found.value === "" ? '""' : found.value, { class: "strong" })]];
   const lines = found.rule_lines?.join("\n");
-  return el("li", { "data-key": `where-${found.column}-${found.value}` },
-    el("p", {}, `${count(found.exceptions)} of ${counted(found.of_exceptions, "exception")} ${found.exceptions === 1 ? "has" : "have"} `, condition, `; ${percent(found.share)} of all rows ${found.rows === 1 ? "does" : "do"}.`),
-    found.holds_elsewhere ? el("p", {}, el("span", { "aria-hidden": "true" }, "✓ "), "It holds except where ", condition, ".") : null,
+  return el("li", { "data-key": `where-${found.column}-${found.value}` }, el("div", { class: "evidence" },
+    el("p", {}, `${count(found.exceptions)} of ${counted(found.of_exceptions, "exception")} ${found.exceptions === 1 ? "has" : "have"} `, conditionOf(found), `; ${percent(found.share)} of all rows ${found.rows === 1 ? "does" : "do"}.`),
+    found.holds_elsewhere ? el("p", {}, el("span", { "aria-hidden": "true" }, "✓ "), "It holds except where ", conditionOf(found), ".") : null,
     lines ? el("details", { "data-key": `rule-${found.column}-${found.value}` }, el("summary", {}, "Copy as rule"),
       el("p", {}, "Below ", el("code", {}, "rules:"), ` in the configuration, ${found.rules.length === 1 ? "this line counts" : "these lines count"} the violations elsewhere with every batch:`),
-      toCopy(lines, "The constraint on the other rows, as a rule")) : null);
+      toCopy(lines, "The constraint on the other rows, as a rule")) : null));
 }
 
 const BADGES = { entered: ["+", " entered"], left: ["−", " left"], more: ["▲", " more"], fewer: ["▼", " fewer"] };

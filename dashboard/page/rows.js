@@ -30,7 +30,7 @@ function suspectAt(found, row, column) {
 // The line below rows with suspects.
 function aboutSuspects(found) {
   if (!found.suspects?.length) return null;
-  return el("p", { class: "quiet" }, `${counted(found.suspects.length, "cell is", "cells are")} probably wrong, by all near constraints that name the column: `, el("a", { href: link("suspects") }, "suspects"));
+  return el("p", { class: "quiet" }, `${counted(found.suspects.length, "cell is", "cells are")} probably wrong, as all near constraints say together: `, el("a", { href: link("suspects") }, "suspects"));
 }
 
 function line(witness, place) {
