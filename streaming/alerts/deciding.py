@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
 from holdfast.constraints.mutes import Mutes
 from holdfast.streaming.alerts.incidents import incident_sentences, turn_of_change, turn_of_word
+from holdfast.streaming.alerts.suspects import SUSPECT, surest_first, suspect_fields, suspects_body
 from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, rule_sentence
 from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.maintainers.near.changes import LEFT, VIOLATED
@@ -26,9 +27,11 @@ NEARLY, RESTORED = "nearly", "restored"
 NEAR = frozenset({NEARLY, RESTORED, LEFT})
 """A constraint got its first exceptions; it holds again without exceptions; it does not nearly hold any more."""
 
+TABLES = ("constraint_changes", "near_changes", "suspect_changes")
+"""The output tables whose rows alerts are about, beside rules."""
 MOST_CHANGES = 100
-NEAR_KEY = "\0near"
-"""The part of the key of the message about near constraints; no rule has this name."""
+NEAR_KEY, SUSPECTS_KEY = "\0near", "\0suspects"
+"""The parts of the keys of the messages about near constraints and about suspects; no rule has these names."""
 _MOST_BYTES = 256_000
 _COUNTS = ("violating_pairs", "violating_rows", "missing_values")
 
@@ -39,7 +42,7 @@ class Alert:
 
     Parameters
     ----------
-    on : words from `STATES`, `CHANGES` and `NEAR`.
+    on : words from `STATES`, `CHANGES` and `NEAR`, and `SUSPECT`.
     rule, table : only this rule, or this table; of an inclusion either of its tables.
     family, kind : only constraints of this family or kind.
     mutes : constraints that are left out.
@@ -73,6 +76,14 @@ class Alert:
         table = change["table_name"]
         asked = _near_word(change) in self.on and self.table in {None, table}
         return asked and not self.mutes.covers(table, change["constraint"])
+
+    def asks_for_suspect(self, change: Row) -> bool:
+        """Whether the alert asks for a row of `suspect_changes`: not if all constraints that it violates are muted."""
+        table = change["table_name"]
+        if SUSPECT not in self.on or change["change"] != "appeared" or self.table not in {None, table}:
+            return False
+        texts: list[str] = json.loads(change.get("constraints") or "[]")
+        return not texts or not all(self.mutes.covers(table, text) for text in texts)
 
     def asks_for_rule(self, line: Line) -> bool:
         """Whether the alert asks for a rule that broke or recovered, given by its row of `rule_status`."""
@@ -134,9 +145,8 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
     rows : the rows that the commit publishes.
     rules : the rules that broke or recovered with the commit.
     """
-    changes, near = (
-        [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"]
-        for table in ("constraint_changes", "near_changes")
+    changes, near, suspects = (
+        [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"] for table in TABLES
     )
     found, batches = [], rows.payload.get("batches", ())
     for alert in alerts:
@@ -154,6 +164,12 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
             body = _of_changes(nearly, _near_word, _near_change, (NEARLY, RESTORED, LEFT), "examples")
             told = incident_sentences(rows.commit, nearly, _near_turn, batches)
             found.append(_message(alert, rows, {**body, "incidents": told}, NEAR_KEY))
+        suspected = [row for row in suspects if alert.asks_for_suspect(row)]
+        if suspected:
+            first = [suspect_fields(row) for row in surest_first(suspected)[:MOST_CHANGES]]
+            shown = list(_fitting(first, lambda suspect: {**suspect, "row": None}))
+            body = {**suspects_body(rows.commit, suspected), "suspects": shown}
+            found.append(_message(alert, rows, body, SUSPECTS_KEY))
     return found
 
 

@@ -654,6 +654,22 @@ class TestRules:
         assert read(text).settings.tables[0].near is not None
         read(text + "alerts:\n  - {on: [nearly, restored, left], webhook: 'http://h'}\n")
 
+    def test_alerts_about_suspects(self) -> None:
+        near = TOP + TABLE.rstrip() + "\n    near: 1%\n"
+        alert = "alerts:\n  - {on: [suspect], webhook: 'http://h'}\n"
+        read(near + alert)
+        off = near.replace("near: 1%", "near: {share: 1%, suspects: off}")
+        assert only_error(off + alert)[1:] == (
+            "alerts[0].on",
+            "is about suspects, and none are searched: add 'near: 1%' to a table, without 'suspects: off'",
+        )
+        read(off + alert.replace("suspect", "suspect, nearly"))
+        found = only_error(near + "engine: spark\n" + alert)
+        assert found[1:] == (
+            "alerts[0].on",
+            "is about suspects, which are searched with 'engine: embedded' alone: remove this alert",
+        )
+
     def test_nothing_to_do(self) -> None:
         assert "nothing to maintain" in only_error(TOP + TABLE)[2]
         assert read(TOP + TABLE + "constraints: {order: {}}\n").settings.constraints.families == (Family.ORDER,)
