@@ -1,6 +1,6 @@
 """Suspects that appeared with a commit, in a message: a sentence with the first suspect, and the surest ones.
 
-3 cells of tax are probably wrong since commit 118, first City of Id 3: Lynn, expected Cambridge
+3 cells of tax are probably wrong since commit 118, first City of Id 3 is "Lynn", expected "Cambridge"
 """
 
 import json
@@ -44,7 +44,8 @@ def sentence_of(commit: int, table: str | None, rows: Sequence[Row]) -> str:
     own = "" if table else f" of {first['table_name']}"
     expected = f", expected {_cell(described['expected'])}" if described["is_expected"] else ""
     start = ": " if len(rows) == 1 else ", first "
-    return f"{number} since commit {commit:,}{start}{first['column']} of {row}{own} is {_cell(described['value'])}{expected}"
+    cell = f"{first['column']} of {row}{own} is {_cell(described['value'])}{expected}"
+    return f"{number} since commit {commit:,}{start}{cell}"
 
 
 def suspect_fields(row: Row) -> dict[str, Any]:
