@@ -22,7 +22,7 @@ from holdfast.streaming.maintainers.near.counts import Followed
 
 MOST_FOLLOWED = 1_000
 """The most members whose values are followed: the first ones, with few columns."""
-SEARCHED_AT_ONCE, SEARCHED_FIRST = 64, 1_024
+SEARCHED_AT_ONCE, SEARCHED_FIRST = 32, 1_024
 """How many keys and functional dependencies one search reads, and the search of a seeded table."""
 _OF_AN_ORDER = 6
 """An order compatibility takes as long as so many of them."""
