@@ -28,6 +28,7 @@ from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.seeding import column_values
+from holdfast.discovery.near import concentration, where
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.places import Folder
@@ -40,6 +41,7 @@ from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.inclusion.held_values import HeldValues, files_in_use
 from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
+from holdfast.streaming.maintainers.near import concentrations
 from holdfast.streaming.maintainers.near import maintainer as near_maintainer
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.near.suspects import SuspectBatches
@@ -52,7 +54,7 @@ from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables import Table, from_arrow
-from tests.near_outputs import SUSPECT_TABLES, check_near, check_suspects
+from tests.near_outputs import SUSPECT_TABLES, check_concentrations, check_near, check_suspects
 
 Rows = list[tuple[int, int, str]]
 NEAR = "34%"
@@ -73,6 +75,10 @@ RULES = [
 @pytest.fixture(autouse=True)
 def few_rows_make_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near_maintainer, "LEAST_SCORE", LEAST)
+    for module in (concentration, where, concentrations):
+        monkeypatch.setattr(module, "FEWEST", 1)
+    monkeypatch.setattr(concentration, "SIGNIFICANT", 1.0)
+    monkeypatch.setattr(concentrations, "SEARCHED_AT_ONCE", 1_000)
 
 
 def _table(rows: Rows) -> Table:
@@ -130,7 +136,7 @@ def _seed(commits: Commits, first: Rows, files: ValueFiles | None) -> None:
     maintainer = Maintainer.seed(table, key=["k"], max_context=3, near=NEAR, rules=rules, threads=1)
     maintainer.follow_suspects(SuspectBatches(1))
     assert maintainer.near_maintainer is not None
-    maintainer.near_maintainer.suspects.seed()
+    maintainer.near_maintainer.seed_searches()
     clustered = None if files is None else partial(_in_files, table, files)
     seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
     seed(commits, [seeded], rules=RULES, clustered=clustered)
@@ -199,11 +205,12 @@ def _check_outputs(folder: Path, current: Rows, batches: int, files: ValueFiles 
     _check_rules(folder, table, current)
     outputs = {
         name: DeltaTable(folder / "out" / name).to_pyarrow_table().to_pylist()
-        for name in ("near_constraints", "near_changes", "exceptions", *SUSPECT_TABLES)
+        for name in ("near_constraints", "near_changes", "exceptions", "concentrations", *SUSPECT_TABLES)
     }
     bounds = NearBounds(parse_share(NEAR))
     check_near(table, bounds.fields(), outputs)
     check_suspects(table, bounds, outputs, LEAST)
+    check_concentrations(table, bounds, outputs["concentrations"])
 
 
 def _check_rules(folder: Path, table: Table, current: Rows) -> None:

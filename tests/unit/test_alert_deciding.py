@@ -223,7 +223,8 @@ class TestSuspects:
         rows = rows_of()
         for number, score in ((3, 0.95), (4, 0.99)):
             image = {"id": number, "city": "Lynn"}
-            row = {"suspect_id": str(number), "table_name": "tax", "change": "appeared", "cause": "data"}
+            row: dict[str, Any] = {"suspect_id": str(number), "table_name": "tax"}
+            row |= {"change": "appeared", "cause": "data"}
             row |= {"row_key": json.dumps({"id": number}), "row": json.dumps(image), "column": "city", "score": score}
             row |= {"value": '"Lynn"', "expected": "null", "constraints": '["{zip}: [] -> city"]', **more}
             rows.add("suspect_changes", row)
@@ -251,7 +252,7 @@ class TestSuspects:
     def test_who_is_not_told(self) -> None:
         asked = frozenset({"suspect"})
         muted = Mutes((Mute("tax", "zip -> city"),))
-        silent = (
+        silent: tuple[tuple[Alert, dict[str, Any]], ...] = (
             (Alert(frozenset({"nearly"})), {}),
             (Alert(asked, table="other"), {}),
             (Alert(asked), {"change": "disappeared"}),
