@@ -24,6 +24,8 @@ MOST_FOLLOWED = 1_000
 """The most members whose values are followed: the first ones, with few columns."""
 SEARCHED_AT_ONCE, SEARCHED_FIRST = 32, 1_024
 """How many keys and functional dependencies one search reads, and the search of a seeded table."""
+_ROWS_AT_ONCE = 1 << 24
+"""On large tables one search reads only so many rows."""
 _OF_AN_ORDER = 6
 """An order compatibility takes as long as so many of them."""
 _FAMILY = "near"
@@ -117,11 +119,16 @@ class FollowedConcentrations:
         """Forget everything: no values are searched any more."""
         self._found = {}
 
-    def follow(self, members: Followed, *, is_due: bool) -> None:
-        """Forget the values of members that left, or have few exceptions now; search some members if that is due."""
+    def follow(self, members: Followed, rows: int, *, is_due: bool) -> None:
+        """Forget the values of members that left, or have few exceptions now; search some members if that is due.
+
+        Parameters
+        ----------
+        rows : the number of rows.
+        """
         self._found = {one: known for one, known in self._found.items() if one in members and _is_asked(members, one)}
         if is_due:
-            self._searched(members, SEARCHED_AT_ONCE)
+            self._searched(members, max(_OF_AN_ORDER, min(SEARCHED_AT_ONCE, _ROWS_AT_ONCE // max(1, rows))))
 
     def save(self, prefix: bytes, batch: WriteBatch, *, everything: bool) -> None:
         """Add to a batch what changed since the last save, or everything."""

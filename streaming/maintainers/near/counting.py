@@ -89,6 +89,7 @@ class LiveCounts(NearCounts):
         self._random = np.random.default_rng(0)
         self._shuffled: Rows = np.zeros(0, np.int32)
         self._live: Rows | None = None
+        self._compacted: NearRows | None = None
         self._batches = 0
         self._ranks: dict[tuple[int, int], tuple[Rows, int, int]] = {}
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
@@ -173,7 +174,7 @@ class LiveCounts(NearCounts):
 
     def suspects(self, members: Mapping[Candidate, int], least: float) -> list[SlotSuspect]:
         """Return the cells with a score of at least `least`, the surest first. O(n) a member, its context and parts."""
-        rows = self._compact()
+        self._compacted = rows = self._compact()  # the search where exceptions are follows
         slots, columns, places = rows.order, rows.columns, np.argsort(rows.columns)
         targets = NearTargets(rows, frozenset({NearShape.CONSTANT}))
         candidates: dict[Candidate, Candidate] = {}
@@ -193,7 +194,9 @@ class LiveCounts(NearCounts):
     def concentrating(self, some: Sequence[Candidate]) -> ConcentratingIn:
         """Return the values in which the exceptions of candidates are concentrated. O(columns x n), O(n log n) each."""
         forms = [self.targets.form(number) for _, number in some]
-        rows = self._compact({column for shape, target in forms if shape.targets == 2 for column in target})
+        ordered = {column for shape, target in forms if shape.targets == 2 for column in target}
+        rows = self._compact(ordered) if ordered or self._compacted is None else self._compacted
+        self._compacted = None
         places = np.argsort(rows.columns)
         targets = NearTargets(rows, frozenset(shape for shape, _ in forms))
         candidates: list[Candidate] = []
@@ -337,7 +340,7 @@ class LiveCounts(NearCounts):
 
     def _forget(self) -> None:
         """Forget everything derived from the rows before a batch."""
-        self._live, self._ranks = None, {}
+        self._live, self._ranks, self._compacted = None, {}, None
 
     def _random_rows(self) -> Rows:
         """Return the slots of all live rows in random order, one for each copy of a row. O(n) a batch."""

@@ -308,7 +308,7 @@ class NearMaintainer(TablePart):
         if self.suspects.batches is None:
             self.concentrations.clear()
         else:
-            self.concentrations.follow(self._members, is_due=self.suspects.is_searched)
+            self.concentrations.follow(self._members, len(self._rows), is_due=self.suspects.is_searched)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything."""
