@@ -4,9 +4,9 @@ Milliseconds of `apply` alone, median over batches of 1,000 rows and the slowest
 same tax records with 1 % errors in turns. One keeps denial constraints of at most four predicates, the other one what
 holds but for 1 % of the rows, contexts of at most three columns, with order compatibilities or without. `anew_share` is
 the part of the border that is counted anew with a batch. At the end what nearly holds is compared with a discovery
-anew, which is timed. Suspects: milliseconds of a processor, on average, of a batch that does not search for suspects,
-of a search, and of a batch where the rule of the outputs says which batches search; `search_share` is the part that
-searches have of these.
+anew, which is timed. Suspects: milliseconds of a processor, on average, of a batch that does not search for suspects
+and where exceptions are, of a search for both (`where_cpu_ms` is the part for where exceptions are), and of a batch
+where the rule of the outputs says which batches search; `search_share` is the part that searches have of these.
 """
 
 import statistics
@@ -117,7 +117,16 @@ def _suspects(rows: int, batch: int, batches: int) -> Point:
     nearly = {"max_predicates": None, "near": "1%", "near_orders": False}
     maintainer = _seeded(every.slice(0, rows), (), nearly)
     maintainer.follow_suspects(SuspectBatches())
-    maintainer.near_maintainer.suspects.seed()
+    near = maintainer.near_maintainer
+    near.seed_searches()
+    follow, where = near.concentrations.follow, [0.0]
+
+    def timed(*given: Any, is_due: bool) -> None:
+        started = time.process_time()
+        follow(*given, is_due=is_due)
+        where[0] += time.process_time() - started
+
+    near.concentrations.follow = timed
     types = ReadOptions(types={column.name: column.type for column in maintainer.schema})
     took: dict[bool, list[float]] = {True: [], False: []}
     for number in range(batches):
@@ -132,6 +141,7 @@ def _suspects(rows: int, batch: int, batches: int) -> Point:
         "batches": batches,
         "plain_cpu_ms": round(plain * 1_000, 1),
         "search_cpu_ms": round((statistics.mean(took[True]) - plain) * 1_000, 1),
+        "where_cpu_ms": round(where[0] * 1_000 / len(took[True]), 1),
         "searches": len(took[True]),
         "cpu_ms": round(every_batch * 1_000, 1),
         "search_share": round(1 - plain / every_batch, 3),

@@ -33,6 +33,8 @@ JUMP = 2
 """How many times as many exceptions a jump leaves, at least."""
 JUMP_ROWS = 10
 """How many more exceptions a jump leaves, at least, unless there were none before."""
+DEFAULT_CONTEXT = 3
+"""The most columns of a context where no number is given."""
 
 
 class NearShape(enum.Enum):

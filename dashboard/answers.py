@@ -15,6 +15,7 @@ from holdfast.constraints import ExternalError, UsageError
 from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
+from holdfast.dashboard.reading.concentrations import concentrations_of
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
 from holdfast.dashboard.reading.incidents import Incidents
 from holdfast.dashboard.reading.inclusions import NearInclusions, inclusion_parts
@@ -34,6 +35,7 @@ from holdfast.dashboard.reading.proving import proof_query
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
 from holdfast.dashboard.reading.since import missed
+from holdfast.dashboard.reading.suspect_cells import SuspectCells
 from holdfast.dashboard.reading.suspects import SUSPECT_FILTERS, new_suspects, suspects
 from holdfast.dashboard.reading.twins import Twins
 from holdfast.display.incidents import DIRECTIONS
@@ -284,11 +286,19 @@ class Answers:
             raise UsageError("id is missing: expected the constraint_id of a near constraint")
         held = self._near_held.row(identity)
         changes = self._near_changes.page(identity, _number(given, "until", None), *_slice(given))
+        exceptions = None if held is None else exceptions_of(self.outputs, identity, held["constraint"])
+        rows = changes["rows"]
+        if held is not None:
+            cells = SuspectCells.of(self.outputs, held["table_name"], [held["constraint"]])
+            exceptions = cells.marked(exceptions)
+            rows = [{**row, "examples": cells.marked(row["examples"])} for row in rows]
         return {
             **changes,
+            "rows": rows,
             "held": held,
             "course": self._near_changes.course(identity, _POINTS),
-            "exceptions": None if held is None else exceptions_of(self.outputs, identity, held["constraint"]),
+            "exceptions": exceptions,
+            "where": concentrations_of(self.outputs, identity, self._actions.rule_line),
         }
 
     def _suspects(self, given: Parameters) -> Answer:

@@ -192,7 +192,9 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     help="Use functional dependencies that hold except for this share of the rows [default: 1%; CONF: as it says].",
 )
 @options.number(
-    "--max-context", "Most columns on the left of such a dependency; 0: any number [default: 3; CONF: as it says]."
+    "--max-context",
+    "Most columns on the left of such a dependency; 0: any number [default: 3, or as many as are feasible; CONF: as it "
+    "says].",
 )
 @click.option(
     "--min-score",
@@ -238,7 +240,7 @@ def suspects(files: tuple[FileOrAddress, ...], table: str | None, **given: Any) 
 @click.argument("base", type=options.EXISTING, metavar="BASE")
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
 @options.nearly
-@options.searching
+@options.replaying
 @options.number("--batch-size", "Records of CHANGES in a batch.", 1, required=True)
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; deletes then need no other columns.")
 @options.reading

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.jobs.terminal.progress import Progress
     from holdfast.tables import ReadOptions, Table
 
-_SHARE, _MAX_CONTEXT = Fraction(1, 100), 3
+_SHARE = Fraction(1, 100)
 _NAMED = 2
 """So many violated constraints of a suspect are named for people."""
 
@@ -39,7 +39,7 @@ class SuspectsRequest:
     Parameters
     ----------
     share, max_context : which functional dependencies nearly hold; None for the bounds of the live table, or the
-        defaults.
+        defaults: contexts of three columns, or of as many as are feasible.
     min_score : the least score of a suspect.
     top : how many suspects of each file are written; None for all.
     threads : how many threads work; None for one per core.
@@ -101,7 +101,7 @@ class _Answers:
 
         request, name = self._request, table.schema.table
         bounds = None if stored is None else stored.near
-        share, max_context = (_SHARE, _MAX_CONTEXT) if bounds is None else (bounds.share, bounds.max_context)
+        share, max_context = (_SHARE, None) if bounds is None else (bounds.share, bounds.max_context)
         share = share if request.share is None else request.share
         max_context = max_context if request.max_context is None else request.max_context
         threads = request.threads or os.cpu_count() or 1
@@ -115,6 +115,7 @@ class _Answers:
         dependencies = counted(len(near), "functional dependency", "functional dependencies")
         cells = f"{counted(len(suspects), 'suspect cell')} with a score of at least {request.min_score:g}"
         most = counted(near.found.most, "exception")
+        self._notes += [f"{name}: {near.left_out}"] if near.left_out else []
         self._notes.append(f"{name}: {size}; {dependencies} with at most {most}; {cells}")
 
     def write(self, progress: "Progress") -> None:

@@ -18,7 +18,7 @@ from holdfast.jobs.configuration.problems import ConfigurationError, Problem, wr
 from holdfast.jobs.configuration.quantities import duration_text
 from holdfast.jobs.configuration.reading import Configuration, load
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings
+from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings, has_suspects
 from holdfast.jobs.files.overwriting import refuse_overwriting_live
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line, results_to
@@ -65,7 +65,7 @@ def summary(configuration: Configuration) -> Iterator[str]:
         yield f"  {'engine':<11} Spark at {settings.spark.get('spark.master', 'this machine')}: rows are in blocks"
     yield ""
     for table in settings.tables:
-        yield from _table_lines(table)
+        yield from _table_lines(table, settings.engine)
     yield ""
     denial, order, inclusion = (getattr(settings.constraints, n) for n in ("denial", "order", "inclusion"))
     yield "constraints"
@@ -101,7 +101,7 @@ def summary(configuration: Configuration) -> Iterator[str]:
         yield f"figures for Prometheus at {settings.prometheus.address}, port {settings.prometheus.port}"
 
 
-def _table_lines(table: TableSettings) -> Iterator[str]:
+def _table_lines(table: TableSettings, engine: str) -> Iterator[str]:
     yield f"table {table.name}"
     yield f"  {'key':<11} {', '.join(table.key) if table.key else 'none: a row is identified by all its columns'}"
     if table.columns:
@@ -121,6 +121,10 @@ def _table_lines(table: TableSettings) -> Iterator[str]:
         most = f"contexts of at most {table.near.max_context}" if table.near.max_context else "contexts of all sizes"
         orders = ", without order compatibilities" if table.near.orders is False else ""
         yield f"  {'near':<11} {Threshold(share=table.near.share)} of the rows may be exceptions, {most}{orders}"
+        if engine == "spark":
+            yield f"  {'suspects':<11} none, nor where exceptions are: both are searched with engine: embedded alone"
+        elif not has_suspects(table):
+            yield f"  {'suspects':<11} not searched, nor where exceptions are"
     if table.sequence is not None:
         kept = "" if table.sequence_retention is None else f", kept for {duration_text(table.sequence_retention)}"
         yield f"  {'sequence':<11} {table.sequence}{kept}"

@@ -18,6 +18,7 @@ from holdfast.state.commits import READY, StateCheckpointMismatch
 from holdfast.streaming.alerts.deciding import turned
 from holdfast.streaming.alerts.waiting import Waiting
 from holdfast.streaming.commits.applied_batch import AppliedBatch
+from holdfast.streaming.commits.concentration_rows import concentrations_of_batch
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_batch
 from holdfast.streaming.commits.output_rows import Position, described
@@ -202,6 +203,7 @@ class Pipeline:
         self._publish_changes(draft, batch)
         near_of_batch(draft.rows, self._tables[source], batch.position.batch_id, result)
         suspects_of_batch(draft.rows, source, batch.position.batch_id, result.suspects)
+        concentrations_of_batch(draft.rows, source, result.concentrations)
         draft.rows.batch(batch)
         rules = self._publish_rules(draft, result.rules, source)
         self._figures.publish(draft, batch, self._publisher.behind)

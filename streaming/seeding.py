@@ -22,6 +22,7 @@ from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
+from holdfast.streaming.commits.concentration_rows import concentrations_of_seed
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_seed
 from holdfast.streaming.commits.output_rows import Row
@@ -90,8 +91,9 @@ class Earlier:
 
     Parameters
     ----------
-    constraints, examples, near, exceptions, suspects : the published rows of the output tables `constraints`,
-        `violations`, `near_constraints`, `exceptions` and `suspects`, which are not published again.
+    constraints, examples, near, exceptions, suspects, concentrations : the published rows of the output tables
+        `constraints`, `violations`, `near_constraints`, `exceptions`, `suspects` and `concentrations`, which are not
+        published again.
     broken : the names of the rules that were broken in their last line.
     commit : the last commit in the outputs.
     waiting : the messages that were not delivered.
@@ -105,6 +107,7 @@ class Earlier:
     near: Sequence[Row] = ()
     exceptions: Sequence[Row] = ()
     suspects: Sequence[Row] = ()
+    concentrations: Sequence[Row] = ()
     broken: Collection[str] = ()
     commit: int = 0
     waiting: Sequence[bytes] = ()
@@ -157,6 +160,7 @@ def seed(
     draft.rows.first_examples(states, earlier.examples)
     near_of_seed(draft.rows, maintainers, earlier.near, earlier.exceptions, cause)
     suspects_of_seed(draft.rows, maintainers, earlier.suspects, searched, cause)
+    concentrations_of_seed(draft.rows, maintainers, earlier.concentrations, searched)
     lines = RuleReports(store).publish(states, None, draft)
     put_carried(earlier.waiting, draft.change)
     Waiting(store, alerts).decide(draft.rows, turned(states, lines, earlier.broken), draft.change)

@@ -10,6 +10,7 @@ import holdfast
 from holdfast.constraints import constraint_id, json_value
 from holdfast.discovery.discover import discover
 from holdfast.discovery.near.discover import exceptions_of
+from holdfast.discovery.near.where import concentrations_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,6 +65,34 @@ def check_suspect_changes(outputs: Mapping[str, Sequence[Row]]) -> None:
     for row in outputs["suspects"]:
         assert row["since_commit"] <= row["as_of_commit"] <= row["commit"], row
         assert json.loads(row["row"])[row["column"]] == json.loads(row["value"])
+
+
+def check_concentrations(table: Table, bounds: NearBounds, rows: Sequence[Row]) -> None:
+    """Assert that a table says where exceptions are as a search of the rows does, after batches that searched all.
+
+    Parameters
+    ----------
+    rows : of the output table `concentrations`.
+    """
+    family = "key,fd,od" if bounds.orders else "key,fd"
+    expected = {}
+    for one in discover(table, family=family, near=bounds.share, max_context=bounds.max_context, threads=1):
+        found = concentrations_of(table, one, exceptions_of(table, one))
+        for place, value in enumerate(found, 1):
+            fields = {**value.fields(), "of_exceptions": value.of_exceptions, "of_rows": value.of_rows}
+            del fields["share_of_rows"]
+            expected[str(one), place] = fields
+    held = {
+        (row["constraint"], row["place"]): {
+            **{name: row[name] for name in ("column", "exceptions", "of_exceptions", "rows", "of_rows")},
+            **{name: row[name] for name in ("significance", "holds_elsewhere")},
+            **{name: json.loads(row[name]) for name in ("value", "rules")},
+        }
+        for row in rows
+    }
+    assert held == expected
+    assert len({row["concentration_id"] for row in rows}) == len(rows) == len(held)
+    assert all(row["as_of_commit"] == row["commit"] for row in rows)
 
 
 def check_near(

@@ -49,7 +49,7 @@ export function actionList(found) {
   return actions.length ? el("section", { class: "actions" }, el("h2", {}, "What to do about it"), actions) : null;
 }
 
-function toCopy(text, label) {
+export function toCopy(text, label) {
   return el("div", { class: "to-copy" }, el("pre", { tabindex: 0, "aria-label": label }, value(text)),
     el("button", { type: "button", "data-copy": text }, "Copy"));
 }

@@ -1,6 +1,6 @@
 // Near constraints: the list, one constraint with its exceptions over time, and those whose exceptions changed most.
 
-import { actionList, constraintCard, lastProof } from "./constraint.js";
+import { actionList, constraintCard, lastProof, toCopy } from "./constraint.js";
 import { el, link, value } from "./dom.js";
 import { FIRST, constraint, filters, incidentOf, more, scrolled, soundOnly, spans, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
@@ -90,6 +90,7 @@ async function oneNear(ask, parameters) {
     found ? constraintCard(found, all) : el("div", { class: "card" }, constraint(known), el("p", { class: "about" }, held ? about(held) : tableLink(known, "near"), all)),
     answer.course.length ? plot("Exceptions over time", [{ name: "", points: answer.course }]) : null,
     held?.exceptions ? el("section", {}, el("h2", {}, "Rows that are exceptions"), exceptionRows(exceptions, held)) : null,
+    held?.exceptions && answer.where.length ? whereExceptionsAre(answer.where, held) : null,
     found ? [lastProof(found), actionList(found)] : null,
     answer.isShort ? el("p", { class: "quiet" }, "The changes and the rows of this constraint are not in this file.")
       : el("section", {}, el("h2", {}, "Its changes"), el("ol", { class: "changes" }, changes.map((row) => nearChange(row))),
@@ -105,6 +106,29 @@ function exceptionRows(found, held) {
     el("p", { class: "quiet" }, found.rows.length < held.exceptions ? `${count(found.rows.length)} of ${counted(held.exceptions, "exception")} are shown. ` : null,
       undecided ? "An undecided row may be right: another row of its group could be the exception in its place. " : null),
   ];
+}
+
+// The values of other columns that mark exceptions, and the rules that hold on the rows without them.
+function whereExceptionsAre(values, held) {
+  const { as_of_commit: commit, of_exceptions: exceptions } = values[0];
+  const before = exceptions === held.exceptions ? "" : `, when there were ${counted(exceptions, "exception")}`;
+  return el("section", {}, el("h2", {}, "Where they are"), el("ul", { class: "held" }, values.map(concentration)),
+    el("p", { class: "quiet" }, `Values that many more of the exceptions have than chance would give, as of commit ${count(commit)}${before}.`));
+}
+
+function conditionOf(found) {
+  const given = found.value === "" ? '""' : found.value;
+  return [value(found.column, { class: "strong" }), given === null ? " is null" : [" = ", value(given, { class: "strong" })]];
+}
+
+function concentration(found) {
+  const lines = found.rule_lines?.join("\n");
+  return el("li", { "data-key": `where-${found.column}-${found.value}` }, el("div", { class: "evidence" },
+    el("p", {}, `${count(found.exceptions)} of ${counted(found.of_exceptions, "exception")} ${found.exceptions === 1 ? "has" : "have"} `, conditionOf(found), `; ${percent(found.share)} of all rows ${found.rows === 1 ? "does" : "do"}.`),
+    found.holds_elsewhere ? el("p", {}, el("span", { "aria-hidden": "true" }, "✓ "), "It holds except where ", conditionOf(found), ".") : null,
+    lines ? el("details", { "data-key": `rule-${found.column}-${found.value}` }, el("summary", {}, "Copy as rule"),
+      el("p", {}, "Below ", el("code", {}, "rules:"), ` in the configuration, ${found.rules.length === 1 ? "this line counts" : "these lines count"} the violations elsewhere with every batch:`),
+      toCopy(lines, "The constraint on the other rows, as a rule")) : null));
 }
 
 const BADGES = {

@@ -1,6 +1,6 @@
 // Rows as a proof, side by side: a line for each column, first the columns that the constraint names.
 
-import { el, value } from "./dom.js";
+import { el, link, value } from "./dom.js";
 import { counted } from "./words.js";
 
 const LONG = 160, BEGINNING = 80;
@@ -12,9 +12,25 @@ function content(text) {
   return el("details", { class: "long" }, el("summary", {}, value(text.slice(0, BEGINNING)), " …"), value(text));
 }
 
-function cellOf(text, classes, differs) {
-  const shown = content(text);
-  return el("td", { class: classes || null }, differs && el("span", { class: "differs-sign", title: "differs" }, "≠"), shown);
+function cellOf(text, classes, { differs, suspect } = {}) {
+  const names = [...classes, suspect && "suspect"].filter(Boolean);
+  return el("td", { class: names.join(" ") || null }, differs && el("span", { class: "differs-sign", title: "differs" }, "≠"), content(text), suspect && suspicionOf(suspect));
+}
+
+// What a cell says that is a suspect.
+function suspicionOf(suspect) {
+  return el("span", { class: "suspicion", title: `score ${suspect.score.toFixed(3)}: the probability, by a model` }, "? probably wrong",
+    suspect.expected ? [", expected ", el("span", { class: "strong" }, content(suspect.expected.value))] : null);
+}
+
+function suspectAt(found, row, column) {
+  return found.suspects?.find((one) => one.row === row && one.column === column);
+}
+
+// The line below rows with suspects.
+function aboutSuspects(found) {
+  if (!found.suspects?.length) return null;
+  return el("p", { class: "quiet" }, `${counted(found.suspects.length, "cell is", "cells are")} probably wrong, as all near constraints say together: `, el("a", { href: link("suspects") }, "suspects"));
 }
 
 function line(witness, place) {
@@ -23,7 +39,8 @@ function line(witness, place) {
   return el("tr", { class: isSpoken ? "spoken" : null }, el("th", { scope: "row" }, value(name)),
     witness.rows.map((row, number) => {
       const marked = differs && spoken[number];
-      return cellOf(row[place], marked ? "differs" : spoken[number] && !differs && witness.rows.length > 1 ? "same" : "", marked && number > 0);
+      const same = spoken[number] && !differs && witness.rows.length > 1;
+      return cellOf(row[place], [marked && "differs", same && "same"], { differs: marked && number > 0, suspect: suspectAt(witness, number, place) });
     }));
 }
 
@@ -43,7 +60,7 @@ export function listed(found, label, table) {
     el("summary", {}, counted(others.length + (found.left_out ?? 0), "other column")),
     table(`${label}, all columns`, lines(found, [...shown, ...others], marked)),
     found.left_out ? el("p", { class: "quiet" }, `${counted(found.left_out, "more column")} not shown.`) : null) : null;
-  return el("div", { class: "proof" }, table(label, lines(found, shown, marked)), more);
+  return el("div", { class: "proof" }, table(label, lines(found, shown, marked)), more, aboutSuspects(found));
 }
 
 function lines(found, places, marked) {
@@ -52,7 +69,7 @@ function lines(found, places, marked) {
       places.map((place) => el("th", { scope: "col" }, value(found.columns[place].name, { class: found.columns[place].spoken ? "strong" : null }))))),
     el("tbody", {}, found.rows.map((row, number) => el("tr", { class: found.about[number].undecided ? "undecided" : null },
       marked && el("td", {}, found.about[number].undecided ? "? undecided" : "certain"),
-      places.map((place) => el("td", {}, content(row[place])))))));
+      places.map((place) => cellOf(row[place], [], { suspect: suspectAt(found, number, place) }))))));
 }
 
 export function rows(witness, label) {
@@ -69,5 +86,5 @@ export function rows(witness, label) {
     el("table", { class: "rows" }, head.cloneNode(true), el("tbody", {}, others.map((place) => line(witness, place)))),
     witness.left_out ? el("p", { class: "quiet" }, `${counted(witness.left_out, "more column")} not shown.`) : null) : null;
   return el("div", { class: "proof" },
-    el("table", { class: "rows", "aria-label": label }, head, el("tbody", {}, shown.map((place) => line(witness, place)))), more);
+    el("table", { class: "rows", "aria-label": label }, head, el("tbody", {}, shown.map((place) => line(witness, place)))), more, aboutSuspects(witness));
 }

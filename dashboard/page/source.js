@@ -85,7 +85,7 @@ class Written {
   // A near constraint whose changes are not in the file.
   without(id) {
     const row = this.data.answers.near.rows.find((one) => one.constraint_id === id) ?? null;
-    return { held: row, total: 0, rows: [], course: [], exceptions: null, isShort: true };
+    return { held: row, total: 0, rows: [], course: [], exceptions: null, where: [], isShort: true };
   }
 
   // Whether the file has the data of a view; most views need none.

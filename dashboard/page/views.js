@@ -100,9 +100,14 @@ async function oneConstraint(ask, parameters) {
     title("One constraint"),
     found ? [constraintCard(found, all), exceptionCourse(found), found.proof?.commit === one?.commit ? null : lastProof(found)] : known,
     found ? actionList(found) : null,
-    el("h2", {}, "Its history"), changes(answer.rows),
+    el("h2", {}, "Its history"), changes(answer.rows.map((row) => withSuspects(row, found))),
     more(answer, parameters, "changes", "change"),
   ];
+}
+
+// The change with which a constraint was last violated has the rows in which suspects are marked.
+function withSuspects(row, found) {
+  return found?.proof?.commit === row.commit && row.reason === "violated" ? { ...row, witness: found.proof.witness } : row;
 }
 
 async function rules(ask, parameters) {

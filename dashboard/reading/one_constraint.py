@@ -8,6 +8,8 @@ from typing import Any
 
 from holdfast.dashboard.reading.changes import ChangeFilter
 from holdfast.dashboard.reading.indexes import Indexes
+from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.dashboard.reading.suspect_cells import SuspectCells
 from holdfast.display.incidents import short_text
 
 _VIOLATED = {"change": "disappeared", "reason": "violated"}
@@ -53,8 +55,14 @@ def one_constraint(indexes: Indexes, constraint_id: str, points: int) -> Shown |
         "exact_id": next((one for one in exact_ids if indexes.changes.has(one)), None),
         "flaps": index.flaps_of(constraint_id),
         "course": course,
-        "proof": None if proof is None else {name: proof[name] for name in ("commit", "at", "witness")},
+        "proof": None if proof is None else _with_suspects(indexes.outputs, proof),
     }
+
+
+def _with_suspects(outputs: Outputs, proof: Shown) -> Shown:
+    """Return the rows of a violation, with the cells that are suspects now."""
+    cells = SuspectCells.of(outputs, proof["table_name"], [proof["constraint"]])
+    return {"commit": proof["commit"], "at": proof["at"], "witness": cells.marked(proof["witness"])}
 
 
 def _exact(indexes: Indexes, constraint_id: str) -> Shown | None:

@@ -6,6 +6,7 @@ Invariant: every cell is a text or null, since numbers of JavaScript do not have
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 from holdfast.constraints import DenialConstraint, HoldfastError, InclusionDependency, NullsApart, OrderDependency
@@ -104,7 +105,8 @@ def side_by_side(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, 
         for name in shown
     ]
     cells = [[cell(row.get(name)) for name in shown] for row in whole]
-    return {"columns": columns, "rows": cells, "value": None, "left_out": len(there) - len(shown)}
+    ids = [row_id(key, row) for key, row in zip(keys, rows, strict=True)]
+    return {"columns": columns, "rows": cells, "row_ids": ids, "value": None, "left_out": len(there) - len(shown)}
 
 
 def rows_below(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], constraint: str) -> Shown:
@@ -118,7 +120,16 @@ def rows_below(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, An
     columns = [
         {"name": column["name"], "spoken": any(column["spoken"]), "key": column["key"]} for column in shown["columns"]
     ]
-    return {"columns": columns, "rows": shown["rows"], "left_out": shown["left_out"]}
+    return {"columns": columns, **{name: shown[name] for name in ("rows", "row_ids", "left_out")}}
+
+
+def row_id(key: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Return an id of a row by its key and all its values, the same wherever the output tables have the row.
+
+    >>> row_id({"Id": 1}, {"Id": 1, "Zip": None}) == row_id({"Id": 1}, {"Zip": None, "Id": 1})
+    True
+    """
+    return sha256(json.dumps([key, row], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def cell(value: Any) -> str | None:

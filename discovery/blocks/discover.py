@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.constraints import InclusionDependency, NearConstraint, NearShape, PredicateSpace, UsageError, Value
+from holdfast.constraints.near import DEFAULT_CONTEXT
 from holdfast.discovery.blocks.counting.near import SHAPES, BlockCounts, unordered_targets
 from holdfast.discovery.blocks.search.seeding import seed_blocks
 from holdfast.discovery.blocks.storage.block import Block, rows_of, table_of
@@ -149,7 +150,7 @@ def counted_shapes(families: Iterable[str]) -> frozenset[NearShape]:
 def discover_near_blocks(
     table: BlockTable,
     share: Fraction,
-    max_context: int = 3,
+    max_context: int | None = DEFAULT_CONTEXT,
     *,
     families: Iterable[str] = NEAR_FAMILIES,
     report: Report = lambda _: None,
@@ -159,7 +160,7 @@ def discover_near_blocks(
     Parameters
     ----------
     share : the share of rows that may be exceptions.
-    max_context : the most columns of a context; 0 for any number.
+    max_context : the most columns of a context; 0 for any number; None for three, or as many as are feasible.
     """
     shapes = counted_shapes(families)
     explained = Explained("blocks")
@@ -174,7 +175,7 @@ def discover_near_blocks(
         return counts.counted(tasks, most, most)
 
     found = near_set(targets, most, max_context, count, explained=explained, report=report)
-    return NearInBlocks(table.without_rows(), share, max_context, targets, found, explained, counter=counts)
+    return NearInBlocks(table.without_rows(), share, found.max_context, targets, found, explained, counter=counts)
 
 
 @dataclass(frozen=True, repr=False)

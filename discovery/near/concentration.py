@@ -21,6 +21,7 @@ Invariant: all counts are exact; the result is a function of the table's rows an
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from math import exp, log
 
 import numpy as np
@@ -28,10 +29,13 @@ import numpy as np
 from holdfast.discovery.kernels.concentration import frequent_values_kernel
 from holdfast.discovery.kernels.near import ContextGroups
 from holdfast.discovery.near.chance import log_tail
-from holdfast.discovery.near.counting import Context, Counter
-from holdfast.discovery.near.removal import Removal
+from holdfast.discovery.near.counting import Candidate, Context, Counter
+from holdfast.discovery.near.removal import Removal, standing_of
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
+from holdfast.discovery.threads import cut
+from holdfast.indexes.kernels.exceptions import UNDECIDED
+from holdfast.indexes.threads import mapped
 from holdfast.tables.arrays import Flags, Ints, Rows
 
 FEWEST = 5
@@ -115,7 +119,7 @@ class Excepted:
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _Frequent:
     """A value that many exceptions have.
 
     Parameters
@@ -188,14 +192,14 @@ class ConcentrationSearch:
             found += [value for value in elsewhere if value.holds_elsewhere][:1]
         return found
 
-    def _surest_first(self, one: _Searched, scored: tuple[_Candidate, float]) -> tuple[float, float, bool, int]:
+    def _surest_first(self, one: _Searched, scored: tuple[_Frequent, float]) -> tuple[float, float, bool, int]:
         """Return what values are ordered by; equal ones in a column that the constraint does not name come first."""
         value, significance = scored
         lift = value.exceptions / int(self._totals[value.column][value.code])
         is_named = value.column in one.context or value.column in one.target
         return round(significance, _DIGITS), -lift, is_named, int(self._rows.columns[value.column])
 
-    def _frequent(self, excepted: Excepted) -> Iterator[_Candidate]:
+    def _frequent(self, excepted: Excepted) -> Iterator[_Frequent]:
         """Yield the values that enough exceptions have, and more of them than of all rows."""
         least = max(FEWEST, -(-excepted.count // LEAST_PART))
         room = np.empty((len(self._rows.codes) * (len(excepted.rows) // least), 4), np.int64)
@@ -205,9 +209,9 @@ class ConcentrationSearch:
             valued = int(self._totals[column][code])
             if exceptions >= least and exceptions * self._rows.count >= LEAST_LIFT * excepted.count * valued:
                 has_all = certain + undecided == len(excepted.rows)
-                yield _Candidate(column, code, exceptions, has_all)
+                yield _Frequent(column, code, exceptions, has_all)
 
-    def _significant(self, one: _Searched, frequent: Iterable[_Candidate]) -> Iterator[tuple[_Candidate, float]]:
+    def _significant(self, one: _Searched, frequent: Iterable[_Frequent]) -> Iterator[tuple[_Frequent, float]]:
         """Yield the values that are significant, each with the logarithm of its significance."""
         nothing = np.zeros(self._rows.count, np.bool_)
         for value in frequent:
@@ -215,7 +219,7 @@ class ConcentrationSearch:
             if significance is not None:
                 yield value, significance
 
-    def _significance(self, one: _Searched, value: _Candidate, covered: Flags) -> float | None:
+    def _significance(self, one: _Searched, value: _Frequent, covered: Flags) -> float | None:
         """Return the logarithm of a value's significance on the rows not covered; None if it is not significant."""
         codes, excepted = self._rows.codes[value.column], one.excepted
         other = self._most_frequent_other(value, excepted) if value.column in one.target else _NO_CODE
@@ -232,7 +236,7 @@ class ConcentrationSearch:
         significance = log_tail(int(rows), int(valued), drawn, found) + log(self._compared)
         return min(0.0, significance) if significance <= log(SIGNIFICANT) else None
 
-    def _most_frequent_other(self, value: _Candidate, excepted: Excepted) -> int:
+    def _most_frequent_other(self, value: _Frequent, excepted: Excepted) -> int:
         """Return the code that most rows have besides the value's; of several, one that fewest exceptions have."""
         others = self._totals[value.column].copy()
         others[value.code] = 0
@@ -243,8 +247,8 @@ class ConcentrationSearch:
         return int(codes[0])
 
     def _without_repetitions(
-        self, one: _Searched, significant: Iterable[tuple[_Candidate, float]]
-    ) -> Iterator[tuple[_Candidate, float]]:
+        self, one: _Searched, significant: Iterable[tuple[_Frequent, float]]
+    ) -> Iterator[tuple[_Frequent, float]]:
         """Yield the first values, and those that are significant on the rows without the values before them."""
         covered = np.zeros(self._rows.count, np.bool_)
         count = 0
@@ -257,7 +261,7 @@ class ConcentrationSearch:
             if count == MOST:
                 return
 
-    def _found(self, one: _Searched, value: _Candidate, significance: float) -> ConcentratingValue:
+    def _found(self, one: _Searched, value: _Frequent, significance: float) -> ConcentratingValue:
         """Return a value, with whether the constraint holds on the rows without it."""
         kept = self._rows.codes[value.column] != value.code
         groups = _among(one.groups, kept)
@@ -265,6 +269,33 @@ class ConcentrationSearch:
         holds = could_fail and not self._counter.count(groups, one.number, 0)
         rows = int(self._totals[value.column][value.code])
         return ConcentratingValue(value.column, value.code, value.exceptions, rows, significance, holds)
+
+
+def concentrating_values(
+    rows: NearRows, targets: NearTargets, candidates: Sequence[Candidate], *, threads: int = 1
+) -> list[tuple[int, list[ConcentratingValue]]]:
+    """Return the number of exceptions of each candidate, and the values in which these are concentrated.
+
+    O(n log n) for each candidate, and O(n) for each value that is found.
+    """
+    totals = totals_of(rows)
+
+    def work(part: Sequence[Candidate]) -> list[tuple[int, list[ConcentratingValue]]]:
+        search, counter = ConcentrationSearch(rows, targets, totals), Counter(rows, targets)
+        found = []
+        for context, number in part:
+            shape, target = targets.form(number)
+            standing, exceptions, _ = standing_of(rows, counter, shape, context, target)
+            places = np.flatnonzero(standing)
+            excepted = Excepted(places, standing[places] == UNDECIDED, exceptions)
+            found.append((exceptions, search.find(context, number, excepted)))
+        return found
+
+    by_context = sorted(range(len(candidates)), key=candidates.__getitem__)
+    parts = cut([candidates[place] for place in by_context], threads)
+    found = chain.from_iterable(mapped(threads, work, parts))
+    in_order = dict(zip(by_context, found, strict=True))
+    return [in_order[place] for place in range(len(candidates))]
 
 
 def totals_of(rows: NearRows) -> list[Ints]:

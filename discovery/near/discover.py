@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from holdfast.constraints import NearConstraint, NearShape, UsageError
+from holdfast.constraints.near import DEFAULT_CONTEXT
 from holdfast.constraints.scores import sound_of
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.found import FoundConstraints
@@ -78,6 +79,14 @@ class NearDiscovered(FoundConstraints[NearConstraint]):
         """Return the number of constraints of each shape that occurs."""
         shapes = [self.targets.form(member.number)[0] for member in self.found.members]
         return {shape: shapes.count(shape) for shape in NearShape if shape in shapes}
+
+    @property
+    def left_out(self) -> str:
+        """A sentence about contexts that are too many to search; empty where all contexts of the bound are searched."""
+        if not self.found.left_out:
+            return ""
+        bound = counted(self.max_context, "column")
+        return f"contexts of at most {bound} are searched, the most that is feasible: {self.found.left_out}"
 
     def summary(self) -> str:
         """Return the number of constraints of each shape, and the table they nearly hold on."""
@@ -180,7 +189,7 @@ class NearInMemory(NearDiscovered):
 def discover_near(
     table: Table,
     share: Fraction,
-    max_context: int = 3,
+    max_context: int | None = DEFAULT_CONTEXT,
     *,
     families: Iterable[str] = tuple(FAMILIES),
     threads: int = 1,
@@ -191,7 +200,7 @@ def discover_near(
     Parameters
     ----------
     share : the share of rows that may be exceptions.
-    max_context : the most columns of a context; 0 for any number.
+    max_context : the most columns of a context; 0 for any number; None for three, or as many as are feasible.
     """
     shapes = shapes_of(families)
     explained = Explained()
@@ -202,7 +211,7 @@ def discover_near(
     targets = NearTargets(rows, shapes)
     count = counting(rows, targets, threads=threads)
     found = near_set(targets, allowed(share, rows.count), max_context, count, explained=explained, report=report)
-    return NearInMemory(table, share, max_context, targets, found, explained, rows, threads)
+    return NearInMemory(table, share, found.max_context, targets, found, explained, rows, threads)
 
 
 def shapes_of(families: Iterable[str]) -> frozenset[NearShape]:

@@ -24,6 +24,7 @@ from threading import local
 import numpy as np
 
 from holdfast.constraints import NearShape, UsageError
+from holdfast.constraints.near import DEFAULT_CONTEXT
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.near.counting import Context, CountedContext, Counter, counted
 from holdfast.discovery.near.rows import NearRows
@@ -56,16 +57,34 @@ class NearSet:
     Parameters
     ----------
     most : the number of exceptions that a near constraint may have.
+    max_context : the most columns of the contexts that were searched; 0 for any number.
     members : the minimal near constraints, fewest columns first.
     border : contexts with the targets that are not near there, but in every larger context within the bound; each with
         a lower bound of its exceptions.
     counted : the number of candidates that were counted.
+    left_out : the candidates that are too many, in words, where the default bound asks for them; else empty.
     """
 
     most: int
+    max_context: int = DEFAULT_CONTEXT
     members: list[NearMember] = field(default_factory=list)
     border: list[CountedContext] = field(default_factory=list)
     counted: int = 0
+    left_out: str = ""
+
+
+class TooManyCandidates(UsageError):
+    """The next level of a search has more candidates than can be counted.
+
+    Parameters
+    ----------
+    count : how many candidates of how many columns there are at least, in words.
+    advice : what else there is, and what to do.
+    """
+
+    def __init__(self, count: str, advice: str) -> None:
+        super().__init__(f"{count}, {advice}")
+        self.count = count
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +132,7 @@ def counting(rows: NearRows, targets: NearTargets, *, enough: int = 0, threads: 
 def near_set(
     targets: NearTargets,
     most: int,
-    max_context: int,
+    max_context: int | None,
     count: Counting,
     *,
     explained: Explained | None = None,
@@ -125,11 +144,17 @@ def near_set(
     ----------
     targets : the targets of the table.
     most : the number of exceptions that a near constraint may have.
-    max_context : the most columns of a context; 0 for any number.
+    max_context : the most columns of a context; 0 for any number; None for `DEFAULT_CONTEXT`, or the largest number
+        below that is feasible.
     count : counts candidates.
+
+    Raises
+    ------
+    TooManyCandidates
+        If a bound is given that is not feasible, or no bound is.
     """
     explained = explained or Explained()
-    found = NearSet(most)
+    found = NearSet(most, DEFAULT_CONTEXT if max_context is None else max_context)
     touching = targets.touching()
     candidates: Mapping[Context, Bits] = {(): targets.every()}
     last = _Level({}, {})
@@ -144,7 +169,12 @@ def near_set(
         near = len(found.members) - near
         explained.add(f"{several:,} candidates in {len(tasks):,} contexts of {size} columns: {near:,} are near")
         last, size = level, size + 1
-        candidates = {} if size > max_context > 0 else _candidates(level, touching, targets, found)
+        try:
+            candidates = {} if size > found.max_context > 0 else _candidates(level, touching, targets, found)
+        except TooManyCandidates as error:
+            if max_context is not None or size == 1:
+                raise
+            candidates, found.max_context, found.left_out = {}, size - 1, error.count
     found.border.extend(_maximal(last, _Level({}, {}), targets))
     found.members.sort(key=lambda member: _in_table_order(member, targets))
     return found
@@ -195,10 +225,10 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
                 candidates[larger] = left
                 count += int(np.bitwise_count(left).sum())
                 if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
-                    raise UsageError(
-                        f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
+                    raise TooManyCandidates(
+                        f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns",
                         f"and {len(found.members):,} near constraints in contexts of fewer columns so far: "
-                        f"{_WITHOUT_ORDERS if len(targets.left) else ''}{_FEWER}"
+                        f"{_WITHOUT_ORDERS if len(targets.left) else ''}{_FEWER}",
                     )
     return candidates
 

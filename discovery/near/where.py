@@ -1,10 +1,11 @@
 """Where the exceptions of constraints are, on the named columns of a table, with rules that hold elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
 
 import numpy as np
 
-from holdfast.constraints import NearConstraint, UsageError, Value
+from holdfast.constraints import NearConstraint, Schema, UsageError, Value
 from holdfast.constraints.conditions import Literal
 from holdfast.constraints.elsewhere import literal_of, rules_elsewhere
 from holdfast.discovery.near.concentration import (
@@ -22,6 +23,7 @@ from holdfast.discovery.threads import cut
 from holdfast.display.concentrations import Concentration, Concentrations
 from holdfast.indexes.threads import mapped
 from holdfast.tables import Table
+from holdfast.tables.arrays import Ints
 
 _Task = tuple[int, Candidate, NearConstraint, Removal]
 
@@ -57,8 +59,8 @@ def concentrations(
 
     by_context = sorted(tasks, key=lambda task: task[1])
     found = dict(one for part in mapped(threads, work, cut(by_context, threads)) for one in part)
-    named = _Naming(table, rows)
-    return [Concentrations((named(near, removal, value) for value in found[i]), near) for i, _, near, removal in tasks]
+    texts = ConcentrationNames(rows, table.schema, table.taken, lambda column: _nulls(table, column))
+    return texts.named([(near, removal.exceptions, found[place]) for place, _, near, removal in tasks])
 
 
 def concentrations_of(
@@ -79,30 +81,54 @@ def _candidate(near: NearConstraint, targets: NearTargets, names: Sequence[str])
     return tuple(sorted(map(names.index, near.context))), number
 
 
-class _Naming:
-    """Names values by columns of a table, and writes the rules that hold elsewhere."""
+class ConcentrationNames:
+    """Names values by columns of a table, and writes the rules that hold elsewhere.
 
-    def __init__(self, table: Table, rows: NearRows) -> None:
-        self._table = table
+    Parameters
+    ----------
+    rows : the columns that were searched.
+    schema : the columns of the table.
+    taken : returns rows of the table, numbered as `NearRows.order` has them.
+    nulls : returns how many rows have a null in a column of the table.
+    """
+
+    def __init__(
+        self, rows: NearRows, schema: Schema, taken: Callable[[Ints], Table], nulls: Callable[[int], int]
+    ) -> None:
         self._rows = rows
-        self._known: dict[tuple[int, int], tuple[Value, Literal | None]] = {}
+        self._schema = schema
+        self._taken = taken
+        self._nulls = cache(nulls)
 
-    def __call__(self, near: NearConstraint, removal: Removal, found: ConcentratingValue) -> Concentration:
-        """Return a value in which the exceptions of a constraint are concentrated."""
-        column = self._table.columns[int(self._rows.columns[found.column])]
-        value, literal = self._value(found.column, found.code)
-        name, count = column.column.name, self._rows.count
+    def named(self, found: Sequence[tuple[NearConstraint, int, Sequence[ConcentratingValue]]]) -> list[Concentrations]:
+        """Return the values in which the exceptions of constraints are concentrated, given their numbers. O(n) a value.
+
+        Parameters
+        ----------
+        found : for each constraint the number of its exceptions, and the values.
+        """
+        values = self._values({(value.column, value.code) for _, _, some in found for value in some})
+        return [
+            Concentrations((self._named(near, exceptions, one, values[one.column, one.code]) for one in some), near)
+            for near, exceptions, some in found
+        ]
+
+    def _named(
+        self, near: NearConstraint, exceptions: int, found: ConcentratingValue, value: tuple[Value, Literal | None]
+    ) -> Concentration:
+        column, count = int(self._rows.columns[found.column]), self._rows.count
         texts: tuple[str, ...] = ()
         if found.holds_elsewhere:
-            nulls = 0 if column.valid is None else count - int(np.count_nonzero(column.valid))
-            others = count - nulls - (found.rows if literal is not None else 0)
-            rules = rules_elsewhere(near, self._table.schema, name, literal, nulls=nulls > 0, others=others > 0)
+            nulls = self._nulls(column)
+            others = count - nulls - (found.rows if value[1] is not None else 0)
+            name = self._schema.names[column]
+            rules = rules_elsewhere(near, self._schema, name, value[1], nulls=nulls > 0, others=others > 0)
             texts = tuple(f"not({rule})" for rule in rules)
         return Concentration(
-            name,
-            value,
+            self._schema.names[column],
+            value[0],
             found.exceptions,
-            removal.exceptions,
+            exceptions,
             found.rows,
             count,
             found.significance,
@@ -110,12 +136,20 @@ class _Naming:
             texts,
         )
 
-    def _value(self, place: int, code: int) -> tuple[Value, Literal | None]:
-        """Return the value of a code, and the same as a literal; None for null."""
-        if (place, code) not in self._known:
-            row = int(self._rows.order[int(np.argmax(self._rows.codes[place] == code))])
-            column = self._table.columns[int(self._rows.columns[place])]
-            value = column.values([row])[0].as_py()
-            literal = None if value is None else literal_of(value, column.column, int(column.keys[row]) % 1_000)
-            self._known[place, code] = value, literal
-        return self._known[place, code]
+    def _values(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[Value, Literal | None]]:
+        """Return the values of codes, by column and code, each also as a literal; None for null."""
+        rows = [int(self._rows.order[int(np.argmax(self._rows.codes[place] == code))]) for place, code in wanted]
+        table = self._taken(np.array(rows, np.int64))
+        found = {}
+        for number, (place, code) in enumerate(wanted):
+            column = table.columns[int(self._rows.columns[place])]
+            value = column.values([number])[0].as_py()
+            literal = None if value is None else literal_of(value, column.column, int(column.keys[number]) % 1_000)
+            found[place, code] = value, literal
+        return found
+
+
+def _nulls(table: Table, column: int) -> int:
+    """Return how many rows of a table have a null in a column."""
+    valid = table.columns[column].valid
+    return 0 if valid is None else table.row_count - int(np.count_nonzero(valid))

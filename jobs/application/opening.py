@@ -208,6 +208,7 @@ class OpenState:
             near=self._query("near_constraints", _ALL),
             exceptions=self._query("exceptions", _ALL),
             suspects=self._query("suspects", _ALL),
+            concentrations=self._query("concentrations", _ALL),
             broken={row["rule"] for row in self._query("rule_status", _BROKEN)},
             commit=max(lasts),
         )

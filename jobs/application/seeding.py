@@ -111,11 +111,11 @@ class TableSeeder:
         return maintainer
 
     def search_suspects(self, maintainer: Maintainer, report: Callable[[str], object]) -> None:
-        """Search for suspects of a table, if its settings say so, and none were searched yet."""
+        """Search for suspects of a table, and where exceptions are, if its settings say so, and no search was made."""
         maintainer.follow_suspects(suspect_batches(self.settings).get(maintainer.name))
         if maintainer.near_maintainer is not None:
             report("searching for suspects")
-            maintainer.near_maintainer.suspects.seed()
+            maintainer.near_maintainer.seed_searches()
 
     def _note(self, maintainer: Maintainer, name: str) -> None:
         self.progress.note(f"table {name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")

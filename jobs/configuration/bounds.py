@@ -21,7 +21,7 @@ def suspect_batches(settings: Settings) -> dict[str, SuspectBatches]:
     """Return how often suspects are searched, by the name of each table whose suspects are: in memory alone."""
     found = {}
     for table in settings.tables if settings.engine == "embedded" else ():
-        if table.near is not None and table.near.suspects != "off":
-            every = table.near.suspects
+        every = "off" if table.near is None else table.near.suspects
+        if every != "off":
             found[table.name] = SuspectBatches(None if every == "auto" else every)
     return found

@@ -15,6 +15,7 @@ from holdfast.jobs.configuration.problems import Path
 from holdfast.jobs.configuration.quantities import contains, is_remote
 from holdfast.jobs.configuration.settings import (
     NEAR,
+    SUSPECT,
     AlertSettings,
     BlocksSettings,
     ConstraintsSettings,
@@ -248,3 +249,20 @@ def check_alert(
         return
     if alert.family not in {family.value for family in constraints.families}:
         yield ("family",), f"'{alert.family}' is not among the families that 'constraints' switches on"
+
+
+def check_suspect_alert(alert: AlertSettings, searched: Mapping[str, bool], *, in_blocks: bool) -> Iterator[Finding]:
+    """Yield the problem of an alert that is about suspects alone, where none are searched; paths start below it.
+
+    Parameters
+    ----------
+    searched : by name of a table, whether its suspects are searched.
+    in_blocks : whether rows are in blocks, where suspects are not searched.
+    """
+    if set(alert.on) != {SUSPECT} or (searched.get(alert.table, True) if alert.table else any(searched.values())):
+        return
+    if in_blocks:
+        yield ("on",), "is about suspects, which are searched with 'engine: embedded' alone: remove this alert"
+        return
+    where = f"table {alert.table}" if alert.table else "a table"
+    yield ("on",), f"is about suspects, and none are searched: add 'near: 1%' to {where}, without 'suspects: off'"

@@ -32,7 +32,7 @@ from holdfast.jobs.configuration.settings import (
     blocks_place,
 )
 from holdfast.jobs.configuration.settings_model import Reading, Section
-from holdfast.jobs.configuration.table_settings import TableSettings
+from holdfast.jobs.configuration.table_settings import TableSettings, has_suspects
 from holdfast.jobs.configuration.yaml_text import MAX_BYTES, Document, Keyed, read_yaml
 
 AnySection = TypeVar("AnySection", bound=Section)
@@ -272,5 +272,9 @@ class _Checked:
     def check_alerts(self) -> None:
         tables = dict.fromkeys((name for _, name in self.names("tables")), True)
         tables |= {table.name: table.near is not None for _, table in self.tables}
+        in_blocks = self.top.get("engine") == "spark"
+        known = {table.name: not in_blocks and has_suspects(table) for _, table in self.tables}
+        searched = {name: known.get(name, not in_blocks) for name in tables}
         for i, alert in self.sections("alerts", AlertSettings):
             self.note(consistency.check_alert(alert, self.constraints, tables, self.rule_names), ("alerts", i))
+            self.note(consistency.check_suspect_alert(alert, searched, in_blocks=in_blocks), ("alerts", i))

@@ -48,6 +48,7 @@ RULE_FORMS = (
 CHANGES = ("appeared", "disappeared")
 STATES = ("broken", "recovered")
 NEAR = ("nearly", "restored", "left")
+SUSPECT = "suspect"
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS = frozenset(
     {"content-type", "content-length", "transfer-encoding", "host", "connection", "idempotency-key"}
@@ -254,12 +255,12 @@ class AlertSettings(Section):
     """An alert: the events that it is sent for, and its receiver."""
 
     on: Annotated[
-        tuple[Literal["broken", "recovered", "appeared", "disappeared", "nearly", "restored", "left"], ...],
+        tuple[Literal["broken", "recovered", "appeared", "disappeared", "nearly", "restored", "left", "suspect"], ...],
         BeforeValidator(several),
         Field(min_length=1),
     ]
     """Events: `broken`, `recovered` of rules; `appeared`, `disappeared` of constraints; `nearly`, `restored`, `left` of
-    near constraints."""
+    near constraints; `suspect` of cells that are probably wrong."""
     webhook: Text
     """Address that the alert is sent to, by `POST`."""
     headers: Mapping[str, Option] = {}

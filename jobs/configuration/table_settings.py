@@ -353,3 +353,8 @@ class TableSettings(Section):
             if option.lower() in _OWN_OPTIONS:
                 raise ValueError(f"option '{option}' is not taken here: {_OWN_OPTIONS[option.lower()]}")
         return source
+
+
+def has_suspects(table: TableSettings) -> bool:
+    """Whether suspects of a table are searched where its rows are in memory."""
+    return table.near is not None and table.near.suspects != "off"

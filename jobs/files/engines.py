@@ -59,13 +59,14 @@ class NearSearchOptions:
     Parameters
     ----------
     share : the share of the rows that may be exceptions.
-    max_context : the largest number of columns in the context; 0 for any number.
+    max_context : the largest number of columns in the context; 0 for any number; None for three, or as many as are
+        feasible.
     families : some of `key`, `fd` and `od`.
     threads : how many threads count, in this process.
     """
 
     share: Fraction
-    max_context: int
+    max_context: int | None
     families: Sequence[str]
     threads: int = 1
 

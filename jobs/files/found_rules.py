@@ -11,10 +11,13 @@ Invariant: reading the file returns the same constraints, whatever the names of 
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from holdfast.constraints import Constraint, DenialConstraint, Family, NearConstraint, parse_constraint, parse_near
+from holdfast.constraints.conditions import Condition
 from holdfast.constraints.names import quoted
+from holdfast.constraints.parsing import parse_rule_body
 from holdfast.constraints.sentences import sentence
 from holdfast.display.incidents import short_text
 from holdfast.jobs.configuration.rules_files import YAML_ENDINGS
@@ -57,23 +60,33 @@ def rule_lines(
 
 
 def rule_line(table: str, text: str) -> str:
-    """Return the line that declares a constraint as a rule of a configuration.
+    """Return the line that declares a constraint, or a condition that must not occur, as a rule of a configuration.
 
     >>> print(rule_line("tax", "not(t.Zip = s.Zip and t.City != s.City)").partition("  #")[0])
     - {name: tax_Zip_City, table: tax, forbid: "t.Zip = s.Zip and t.City != s.City"}
+    >>> print(rule_line("tax", "not(t.Rate < 0)").partition("  #")[0])
+    - {name: tax_not_t_Rate_0, table: tax, forbid: "t.Rate < 0"}
     """
-    constraint = parse_near(text) if text.startswith("key(") else parse_constraint(text)
-    name = re.sub(r"\W+", "_", f"{table} {short_text(text)}").strip("_")[:_LONGEST_NAME]
+    constraint: Constraint | Condition
+    if isinstance(body := parse_rule_body(text), Condition):
+        constraint = body
+    else:
+        constraint = parse_near(text) if text.startswith("key(") else parse_constraint(text)
+    name = re.sub(r"\W+", "_", f"{table} {short_text(text)}").strip("_")
+    if len(name) > _LONGEST_NAME:  # names of rules are unique
+        name = f"{name[: _LONGEST_NAME - 7]}_{sha256(text.encode()).hexdigest()[:6]}"
     return f"- {{{_yaml_fields(name, table, constraint, None)}}}  # {_plain_sentence(constraint)}"
 
 
-def _yaml_fields(name: str, table: str, constraint: Constraint, threshold: int | None) -> str:
+def _yaml_fields(name: str, table: str, constraint: Constraint | Condition, threshold: int | None) -> str:
     fields = {"name": name}
     if isinstance(constraint, NearConstraint):
         constraint = constraint.exact
-    if constraint.family is not Family.INCLUSION:
+    if isinstance(constraint, Condition) or constraint.family is not Family.INCLUSION:
         fields["table"] = table
-    if isinstance(constraint, DenialConstraint):
+    if isinstance(constraint, Condition):
+        fields["forbid"] = str(constraint)
+    elif isinstance(constraint, DenialConstraint):
         fields["forbid"] = " and ".join(map(str, constraint.predicates))
     else:
         fields[_FORMS[constraint.family]] = str(constraint)
@@ -81,5 +94,5 @@ def _yaml_fields(name: str, table: str, constraint: Constraint, threshold: int |
     return ", ".join(written if threshold is None else [*written, f"max_violating_rows: {threshold}"])
 
 
-def _plain_sentence(constraint: Constraint) -> str:
+def _plain_sentence(constraint: Constraint | Condition) -> str:
     return "".join(c if c.isprintable() else " " for c in sentence(constraint))

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.constraints import DenialKind, Family, PredicateSpace
+from holdfast.constraints.near import DEFAULT_CONTEXT
 from holdfast.display.texts import counted
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.spaces import space_for
@@ -26,7 +27,8 @@ class ExactSearch(SearchOfTables):
     def __init__(self, request: SearchRequest) -> None:
         super().__init__(request)
         self._family = Family((request.families or ())[0])
-        self._bound = request.max_context if self._family is Family.ORDER else request.max_predicates
+        context = DEFAULT_CONTEXT if request.max_context is None else request.max_context
+        self._bound = context if self._family is Family.ORDER else request.max_predicates
         self._found: list[tuple[Discovered, Shown[Reported]]] = []
 
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:

@@ -70,6 +70,15 @@ class NearSearch(SearchOfTables):
             progress.note("order compatibilities (od) are left out: they are found without --spark alone")
         super().run(engine, progress)
 
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The most columns of a context that was searched, by table; 0 for any number."""
+        found: dict[str, int] = {}
+        for one in self._found:
+            name, bound = one.near.table.schema.table, one.near.max_context
+            found[name] = min(bound, found.get(name, bound))
+        return found
+
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
         """Search one table, and list the exceptions of the constraints that are written."""
         name, request = table.schema.table, self.request
@@ -120,6 +129,8 @@ class NearSearch(SearchOfTables):
         for found_on_table in self._found:
             near = found_on_table.near
             table = near.table
+            if near.left_out:
+                yield f"{table.schema.table}: {near.left_out}"
             if self.request.explain:
                 yield f"{table.schema.table}: steps"
                 yield from steps(near.explained)

@@ -40,7 +40,7 @@ class OneListSearch(SearchOfTables):
         every = None if request.top is None else sys.maxsize
         self._near = NearSearch(replace(request, families=families))
         self._exact = ExactSearch(replace(request, families=(DENIAL,), near=None, top=every))
-        self._said_by_near = NearForms(families, request.max_context)
+        self._families = families
 
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
         """Search one table for both."""
@@ -49,7 +49,8 @@ class OneListSearch(SearchOfTables):
 
     def lines(self) -> Iterator[Line]:
         """Yield the constraints; with --top the first of each table, near and exact ones ranked together."""
-        exact = (line for line in self._exact.lines() if line.constraint not in self._said_by_near)
+        stated = {table: NearForms(self._families, bound) for table, bound in self._near.bounds.items()}
+        exact = (line for line in self._exact.lines() if line.constraint not in stated[line.table])
         every = chain(self._near.lines(), exact)
         if self.request.top is None:
             yield from every

@@ -60,7 +60,8 @@ class SearchRequest(FilesRequest):
     ----------
     families : the families named by --family; None for all families that the engine can count (with `near`).
     near : the share of the rows that may be exceptions; None for constraints that hold.
-    max_predicates, max_context : the size of the largest constraints; 0 for all sizes.
+    max_predicates, max_context : the size of the largest constraints; 0 for all sizes. A context of None has at most
+        `DEFAULT_CONTEXT` columns; of near constraints fewer where so many are not feasible.
     cross_columns : which columns are compared with other columns: `auto`, `related` or `none`.
     space, write_space : the file of the predicate space to use, and the file to write the used space to.
     min_coverage : the share of values from which an inclusion is listed, although it does not hold.
@@ -73,7 +74,7 @@ class SearchRequest(FilesRequest):
     families: tuple[str, ...] | None
     near: Fraction | None
     max_predicates: int
-    max_context: int
+    max_context: int | None
     cross_columns: str
     space: Path | None
     write_space: Path | None

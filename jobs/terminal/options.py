@@ -233,23 +233,40 @@ def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
     return named
 
 
-searching = _stacked(
-    number("--max-predicates", "Largest denial constraint; 0: any size.", default=4),
-    number("--max-context", "Largest context of an order dependency or near constraint; 0: any size.", default=3),
-    click.option(
-        "--cross-columns",
-        type=click.Choice(["auto", "related", "none"]),
-        default="auto",
-        show_default=True,
-        help="Which columns are compared with other columns: those that share values, those that share values beyond "
-        "chance, or none.",
-    ),
-    click.option("--no-cross-columns", "cross_columns", flag_value="none", help="The same as --cross-columns none."),
-    click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
-    click.option("--write-space", type=NEW_FILE, metavar="FILE", help="File for the types and pairs that were used."),
-    click.option("--explain", is_flag=True, help="Note each step and how long it took."),
+_LARGEST_CONTEXT = "Largest context of an order dependency or near constraint; 0: any size"
+
+
+def _searching(context: Decorator) -> Decorator:
+    """Return the options that say which constraints are searched for; `context` is the option --max-context."""
+    return _stacked(
+        number("--max-predicates", "Largest denial constraint; 0: any size.", default=4),
+        context,
+        click.option(
+            "--cross-columns",
+            type=click.Choice(["auto", "related", "none"]),
+            default="auto",
+            show_default=True,
+            help="Which columns are compared with other columns: those that share values, those that share values "
+            "beyond chance, or none.",
+        ),
+        click.option(
+            "--no-cross-columns", "cross_columns", flag_value="none", help="The same as --cross-columns none."
+        ),
+        click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
+        click.option(
+            "--write-space", type=NEW_FILE, metavar="FILE", help="File for the types and pairs that were used."
+        ),
+        click.option("--explain", is_flag=True, help="Note each step and how long it took."),
+    )
+
+
+searching = _searching(
+    number("--max-context", f"{_LARGEST_CONTEXT} [default: 3; of near constraints fewer if 3 are not feasible].")
 )
 """Which constraints are searched for, and in which predicate space."""
+
+replaying = _searching(number("--max-context", f"{_LARGEST_CONTEXT}.", default=3))
+"""The same for constraints that are maintained."""
 
 
 def read_options(given: Mapping[str, Any]) -> "ReadOptions":

@@ -15,6 +15,7 @@ from holdfast.constraints import Family, InclusionDependency, parse_constraint
 from holdfast.constraints.mutes import Mutes
 from holdfast.constraints.near import has_jumped
 from holdfast.display.incidents import LOST, Incident
+from holdfast.streaming.alerts.suspects import SUSPECT, surest_first, suspect_fields, suspects_body
 from holdfast.streaming.commits.incidents import incidents_of
 from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, rule_sentence
 from holdfast.streaming.commits.rule_reports import Line
@@ -28,9 +29,11 @@ NEARLY, RESTORED = "nearly", "restored"
 NEAR = frozenset({NEARLY, RESTORED, LEFT})
 """A constraint has its first or many more exceptions; has none or many fewer; does not nearly hold any more."""
 
+TABLES = ("constraint_changes", "near_changes", "suspect_changes")
+"""The output tables whose rows alerts are about, beside rules."""
 MOST_CHANGES = 100
-NEAR_KEY = "\0near"
-"""The part of the key of the message about near constraints; no rule has this name."""
+NEAR_KEY, SUSPECTS_KEY = "\0near", "\0suspects"
+"""The parts of the keys of the messages about near constraints and about suspects; no rule has these names."""
 _DIRECTIONS = {"disappeared": LOST, NEARLY: LOST, LEFT: LOST, "appeared": RECOVERED, RESTORED: RECOVERED}
 """The direction of the incidents of a commit that belong to each kind of change."""
 _MOST_BYTES = 256_000
@@ -43,7 +46,7 @@ class Alert:
 
     Parameters
     ----------
-    on : words from `STATES`, `CHANGES` and `NEAR`.
+    on : words from `STATES`, `CHANGES` and `NEAR`, and `SUSPECT`.
     rule, table : only this rule, or this table; of an inclusion either of its tables.
     family, kind : only constraints of this family or kind.
     mutes : constraints that are left out.
@@ -77,6 +80,14 @@ class Alert:
         table = change["table_name"]
         asked = _near_word(change) in self.on and self.table in {None, table}
         return asked and not self.mutes.covers(table, change["constraint"])
+
+    def asks_for_suspect(self, change: Row) -> bool:
+        """Whether the alert asks for a row of `suspect_changes`: not if all constraints that it violates are muted."""
+        table = change["table_name"]
+        if SUSPECT not in self.on or change["change"] != "appeared" or self.table not in {None, table}:
+            return False
+        texts: list[str] = json.loads(change.get("constraints") or "[]")
+        return not texts or not all(self.mutes.covers(table, text) for text in texts)
 
     def asks_for_rule(self, line: Line) -> bool:
         """Whether the alert asks for a rule that broke or recovered, given by its row of `rule_status`."""
@@ -138,9 +149,8 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
     rows : the rows that the commit publishes.
     rules : the rules that broke or recovered with the commit.
     """
-    changes, near = (
-        [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"]
-        for table in ("constraint_changes", "near_changes")
+    changes, near, suspects = (
+        [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"] for table in TABLES
     )
     found = []
     for alert in alerts:
@@ -157,6 +167,12 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
         if nearly:
             body = _of_changes(nearly, incidents, _near_word, _near_change, (NEARLY, RESTORED, LEFT), "examples")
             found.append(_message(alert, rows, body, NEAR_KEY))
+        suspected = [row for row in suspects if alert.asks_for_suspect(row)]
+        if suspected:
+            first = [suspect_fields(row) for row in surest_first(suspected)[:MOST_CHANGES]]
+            shown = list(_fitting(first, lambda suspect: {**suspect, "row": None}))
+            body = {**suspects_body(rows.commit, suspected), "suspects": shown}
+            found.append(_message(alert, rows, body, SUSPECTS_KEY))
     return found
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from holdfast.state import codecs
 from holdfast.state.store import Reader, Store, WriteBatch
-from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages
+from holdfast.streaming.alerts.deciding import TABLES, Alert, Message, Turned, messages
 from holdfast.streaming.commits.output_rows import OutputRows
 
 ALERTS, STATUS = "alerts", "alert_status"
@@ -86,7 +86,7 @@ class Waiting:
             self._clearing = list(self._delivered)
             waiting = list(self._keys)
         decided: dict[bytes, tuple[Channel, Message]] = {}
-        if self._alerts and (rules or {"constraint_changes", "near_changes"} & rows.payload.keys()):
+        if self._alerts and (rules or rows.payload.keys() & set(TABLES)):
             found = {alert.content: messages([alert], rows, rules) for alert in set(self._alerts)}
             for channel in self.channels:
                 for message in found[channel[0]]:

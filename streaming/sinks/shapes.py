@@ -357,11 +357,35 @@ SUSPECT_CHANGES = Shape(
     aged_by="date",
 )
 
+CONCENTRATIONS = Shape(
+    "concentrations",
+    "Where exceptions are: values that significantly many exceptions of a near constraint have, as of a search.",
+    (
+        *_EVERYWHERE,
+        ("concentration_id", _TEXT, "SHA-256 of the constraint, the column and the value"),
+        ("constraint_id", _TEXT, "id of the constraint, as in near_constraints"),
+        ("table_name", _TEXT, "the table of the constraint"),
+        ("constraint", _TEXT, "the constraint as a text that can be parsed"),
+        ("place", _COUNT, "place among the values of the constraint, the surest first"),
+        ("column", _TEXT, "the column of the value"),
+        ("value", _TEXT, "the value, as JSON"),
+        ("exceptions", _COUNT, "number of exceptions that have the value"),
+        ("of_exceptions", _COUNT, "number of exceptions of the constraint"),
+        ("rows", _COUNT, "number of rows that have the value"),
+        ("of_rows", _COUNT, "number of rows of the table"),
+        ("significance", pa.float64(), "probability that chance gives any value to as many exceptions"),
+        ("holds_elsewhere", pa.bool_(), "whether the constraint holds on the rows without the value"),
+        ("rules", _TEXT, "rules that together say so, as JSON; none where rules cannot compare its columns"),
+        ("as_of_commit", _COUNT, "the commit of the search"),
+    ),
+    key="concentration_id",
+)
+
 SHAPES = {
     shape.name: shape
     for shape in (
         *(CONSTRAINT_CHANGES, CONSTRAINTS, RULE_STATUS, VIOLATIONS, BATCHES, TABLES),
         *(QUARANTINE, METRICS, NEAR_CONSTRAINTS, NEAR_CHANGES, EXCEPTIONS),
-        *(SUSPECTS, SUSPECT_CHANGES),
+        *(SUSPECTS, SUSPECT_CHANGES, CONCENTRATIONS),
     )
 }

@@ -142,6 +142,15 @@ class Written:
             "suspects": [gone if change["change"] == "disappeared" else held],
         }
 
+    def concentration(self, text: str, column: str, given: Any, **more: Any) -> dict[str, list[Row]]:
+        """Return the row of a value in which the exceptions of a constraint are concentrated."""
+        about = near_constraint(text, 0)
+        row: Row = {name: about[name] for name in ("constraint_id", "table_name", "constraint")}
+        row["concentration_id"] = hashlib.sha256(json.dumps([text, column, given]).encode()).hexdigest()
+        row |= {"place": 1, "column": column, "value": json.dumps(given), "exceptions": 11, "of_exceptions": 12}
+        row |= {"rows": 15, "of_rows": 500, "significance": 1e-12, "holds_elsewhere": False, "rules": "[]"}
+        return {"concentrations": [{**row, "as_of_commit": self.commit + 1, **more}]}
+
     def exception(self, text: str, row: Row, table: str = "tax", **more: Any) -> Row:
         """Return a row that is an exception of a constraint."""
         about = near_constraint(text, 0, table_name=table)

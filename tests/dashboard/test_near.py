@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from holdfast.constraints import UsageError
+from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.answers import Answers
 from holdfast.dashboard.reading.near_changes import NearConstraintChanges
 from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.jobs.configuration.rules_files import read_rules
+from holdfast.jobs.files.found_rules import rule_line
 from holdfast.streaming.sinks.shapes import CONSTRAINT_CHANGES, SHAPES
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, ZIP_CITY
 from tests.dashboard.tables import Written, flattened, many_near, near_constraint
@@ -290,3 +294,30 @@ def test_strong_near_constraints_are_listed_and_the_others_are_counted(written: 
     assert found["unsound"] == 1
     every = answers.ask("near", {"every": "yes"})
     assert (every["total"], every["unsound"]) == (found["total"] + 1, 0)
+
+
+def test_where_the_exceptions_are(written: Written, tmp_path: Path) -> None:
+    ends = ("!= 'i''7'", "is null")
+    rules = [f"not(t.Zip = s.Zip and t.City != s.City and t.State != 'i''7' and s.State {end})" for end in ends]
+    written.put(
+        flattened(
+            [
+                written.near("Zip -> City", 12, 0, [BOSTON]),
+                written.near("State -> City", 7),
+                written.concentration("Zip -> City", "Rate", None, place=2),
+                written.concentration("Zip -> City", "State", "i'7", holds_elsewhere=True, rules=json.dumps(rules)),
+            ]
+        )
+    )
+    actions = Actions(rule_line)
+    answers = Answers(Outputs(str(written.place), written.application), every=0.0, actions=actions)
+    state, rate = answers.ask("near_constraint", {"id": near_constraint("Zip -> City", 0)["constraint_id"]})["where"]
+    assert (state["column"], state["value"], state["exceptions"], state["of_exceptions"]) == ("State", "i'7", 11, 12)
+    assert (state["share"], state["holds_elsewhere"], state["as_of_commit"]) == (0.03, True, written.commit)
+    assert (rate["value"], rate["holds_elsewhere"], rate["rules"], rate["rule_lines"]) == (None, False, [], None)
+    file = tmp_path / "rules.yaml"
+    file.write_text("rules:\n" + "".join(f"  {line}\n" for line in state["rule_lines"]))
+    declared = read_rules(file, (), ("tax",))
+    assert [str(one.rule.body) for one in declared] == [rule[4:-1] for rule in rules]
+    other = {"id": near_constraint("State -> City", 0)["constraint_id"]}
+    assert answers.ask("near_constraint", other)["where"] == []

@@ -16,7 +16,7 @@ from holdfast.jobs.application.outputs import answers_of
 from holdfast.jobs.configuration.reading import load
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, ZIP_CITY
 from tests.dashboard.pages import LYNN, go, nearly, open_page, pytestmark, ready, running, texts
-from tests.dashboard.tables import Written, flattened, near_constraint
+from tests.dashboard.tables import Written, constraint, flattened, near_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +204,39 @@ def test_suspects_have_their_cell_marked(open_page: Callable[..., Page], written
     expect(page.locator(".held > li")).to_have_count(1)
     written.put(written.suspect(CAMBRIDGE, "Rate", 5.5, [], change="disappeared"))
     expect(page.locator(".held > li")).to_have_count(0)
+
+
+def test_a_constraints_page_marks_suspects_and_says_where_exceptions_are(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    written.put(
+        flattened(
+            [
+                written.near("Zip -> City", 12, 0, [BOSTON, LYNN], rows=500),
+                written.suspect(BOSTON, "City", "Cambridge", ["{Zip}: [] -> City"]),
+                written.suspect(LYNN, "City", None, ["{Zip}: [] -> City"], score=0.99),
+                written.concentration("Zip -> City", "State", "MA", holds_elsewhere=True),
+                written.concentration("Zip -> City", "Rate", None, place=2, exceptions=9, rows=120),
+            ]
+        )
+    )
+    page = open_page(f"{site.address}#/near?id={near_constraint('Zip -> City', 0)['constraint_id']}")
+    marked = [
+        "Boston? probably wrong, expected Cambridge",
+        "Lynn? probably wrong, expected null",
+        "Boston? probably wrong, expected Cambridge",
+    ]
+    assert sorted(texts(page, "td.suspect:visible")) == sorted(marked), "exceptions, and the last violation"
+    assert texts(page, "[data-key^=where] p") == [
+        "11 of 12 exceptions have State = MA; 3 % of all rows do.",
+        "✓ It holds except where State = MA.",
+        "9 of 12 exceptions have Rate is null; 24 % of all rows do.",
+    ]
+    page.goto(f"{site.address}#/changes?id={constraint(ZIP_CITY)['constraint_id']}")
+    expect(page.locator("h1")).to_have_text("One constraint")
+    assert texts(page, "td.suspect:visible") == ["Boston? probably wrong, expected Cambridge"]
+    written.put(written.suspect(BOSTON, "City", "Cambridge", [], change="disappeared"))
+    expect(page.locator("td.suspect")).to_have_count(0)
 
 
 def test_how_near_constraints_are_switched_on(open_page: Callable[..., Page], written: Written, site: Site) -> None:

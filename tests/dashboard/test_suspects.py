@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.constraints import UsageError
 from holdfast.dashboard.reporting import page_with
-from tests.dashboard.conftest import BOSTON, CAMBRIDGE
-from tests.dashboard.tables import Written, flattened, near_constraint
+from tests.dashboard.conftest import BOSTON, CAMBRIDGE, ZIP_CITY
+from tests.dashboard.tables import Written, constraint, flattened, near_constraint
 
 if TYPE_CHECKING:
     from holdfast.dashboard.answers import Answers
@@ -95,3 +95,40 @@ def test_suspects_since_the_last_look_are_told(written: Written, answers: Answer
     assert found["total"] == 3
     assert found["rows"][0]["value"] == "Lynn", "the surest comes first"
     assert answers.ask("since", {"commit": str(written.commit)})["suspects"] == {"total": 0, "rows": []}
+
+
+def marks(shown: Any) -> list[tuple[int, str, Any]]:
+    """Return the marked cells: the number of the row, the column, and what is expected."""
+    return [(one["row"], shown["columns"][one["column"]]["name"], one["expected"]) for one in shown["suspects"]]
+
+
+def test_the_rows_of_a_violation_mark_suspects(written: Written, answers: Answers) -> None:
+    asked = {"id": constraint(ZIP_CITY)["constraint_id"]}
+    assert marks(answers.ask("constraint", asked)["found"]["proof"]["witness"]) == []
+    elsewhere = written.suspect(CAMBRIDGE, "City", "Boston", [], table_name="other")
+    unnamed = written.suspect(BOSTON, "Rate", 5.5, ["{State}: [] -> Rate"])
+    written.put(flattened([written.suspect(BOSTON, "City", "Cambridge", ["{Zip}: [] -> City"]), elsewhere, unnamed]))
+    witness = answers.ask("constraint", asked)["found"]["proof"]["witness"]
+    assert marks(witness) == [(0, "City", {"value": "Cambridge"})], "neither of another table nor in another column"
+    assert witness["suspects"][0]["score"] == 0.95
+    written.put(written.suspect(BOSTON, "City", "Cambridge", [], change="disappeared", reason="changed"))
+    assert marks(answers.ask("constraint", asked)["found"]["proof"]["witness"]) == []
+
+
+def test_a_row_that_was_changed_since_is_not_marked(written: Written, answers: Answers) -> None:
+    written.put(written.suspect({**BOSTON, "Salary": 1}, "City", "Cambridge", ["{Zip}: [] -> City"]))
+    found = answers.ask("constraint", {"id": constraint(ZIP_CITY)["constraint_id"]})["found"]
+    assert marks(found["proof"]["witness"]) == []
+
+
+def test_exceptions_mark_suspects(written: Written, answers: Answers) -> None:
+    put_suspects(written)
+    asked = {"id": near_constraint("Zip -> City", 0)["constraint_id"]}
+    written.put(written.near("Zip -> City", 3, 2, [LYNN, CAMBRIDGE]))
+    found = answers.ask("near_constraint", asked)
+    shown = found["exceptions"]
+    named = {(shown["rows"][row][2], column, str(expected)) for row, column, expected in marks(shown)}
+    assert named == {("2", "City", "{'value': 'Cambridge'}"), ("3", "City", "{'value': None}")}
+    assert marks(found["rows"][0]["examples"]) == [(0, "City", {"value": None})], "a null is expected"
+    report = report_of(answers)["near_constraint"][asked["id"]]
+    assert report["exceptions"]["suspects"] == shown["suspects"]

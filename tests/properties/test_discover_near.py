@@ -281,6 +281,22 @@ def test_an_explosion_ends_with_a_count_so_far_and_what_to_set(monkeypatch: pyte
                 discover_near(table, Fraction(0), 0)
 
 
+def test_without_a_bound_the_largest_feasible_context_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = _table(np.random.default_rng(1), 60, [4] * 10)
+    monkeypatch.setattr(lattice, "MOST_CONTEXTS", 50)
+    found = discover_near(table, Fraction(1, 10), None)
+    assert found.max_context == 2
+    assert "contexts of at most 2 columns are searched" in found.left_out
+    assert set(map(str, found)) == set(map(str, discover_near(table, Fraction(1, 10), 2)))
+    with pytest.raises(UsageError, match="--max-context"):
+        discover_near(table, Fraction(1, 10), 3)
+    monkeypatch.setattr(lattice, "MOST_CONTEXTS", 9)
+    with pytest.raises(UsageError, match="--max-context"):
+        discover_near(table, Fraction(1, 10), None)
+    monkeypatch.undo()
+    assert (discover_near(table, Fraction(1, 10), None).max_context, found.share) == (3, Fraction(1, 10))
+
+
 def test_tens_of_thousands_of_members_are_all_given() -> None:
     rng = np.random.default_rng(0)
     columns = {f"c{i:02}": np.where(rng.random(60) < 0.1, rng.integers(1, 3, 60), 0) for i in range(26)}

@@ -42,7 +42,7 @@ from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables import Table, from_arrow
 from tests.invariants import check_invariants
-from tests.near_outputs import SUSPECT_TABLES, check_near, check_suspects
+from tests.near_outputs import SUSPECT_TABLES, check_concentrations, check_near, check_suspects
 
 Rows = list[tuple[int, int, str]]
 
@@ -120,7 +120,7 @@ def _seed(commits: Commits, first: Rows, files: ValueFiles | None) -> None:
     maintainer = Maintainer.seed(table, key=["k"], max_context=3, near=NEAR, rules=rules, threads=1)
     maintainer.follow_suspects(SuspectBatches(1))
     assert maintainer.near_maintainer is not None
-    maintainer.near_maintainer.suspects.seed()
+    maintainer.near_maintainer.seed_searches()
     clustered = None if files is None else partial(_in_files, table, files)
     seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
     seed(commits, [seeded], rules=RULES, clustered=clustered)
@@ -189,11 +189,12 @@ def _check_outputs(folder: Path, current: Rows, batches: int, files: ValueFiles 
     _check_rules(folder, table, current)
     outputs = {
         name: DeltaTable(folder / "out" / name).to_pyarrow_table().to_pylist()
-        for name in ("near_constraints", "near_changes", "exceptions", *SUSPECT_TABLES)
+        for name in ("near_constraints", "near_changes", "exceptions", "concentrations", *SUSPECT_TABLES)
     }
     bounds = NearBounds(parse_share(NEAR))
     check_near(table, bounds.fields(), outputs)
     check_suspects(table, bounds, outputs, LEAST)
+    check_concentrations(table, bounds, outputs["concentrations"])
 
 
 def _check_rules(folder: Path, table: Table, current: Rows) -> None:

@@ -16,6 +16,7 @@ from holdfast.constraints import InputError, Rule, StateRefused, Threshold, pars
 from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
+from holdfast.discovery.near import concentration, where
 from holdfast.state.commits import Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.places import Folder
@@ -27,6 +28,7 @@ from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.inclusion.held_values import HeldValues, files_in_use
 from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import INSERT, Maintainer, Records
+from holdfast.streaming.maintainers.near import concentrations
 from holdfast.streaming.maintainers.near import maintainer as near_maintainer
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, RuleMaintainer
@@ -44,6 +46,10 @@ __all__ = ["seeded"]  # fixtures
 @pytest.fixture(autouse=True)
 def few_rows_make_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near_maintainer, "LEAST_SCORE", LEAST)
+    for module in (concentration, where, concentrations):
+        monkeypatch.setattr(module, "FEWEST", 1)
+    monkeypatch.setattr(concentration, "SIGNIFICANT", 1.0)
+    monkeypatch.setattr(concentrations, "SEARCHED_AT_ONCE", 1_000)
 
 
 @pytest.mark.parametrize("seed_of", range(3))

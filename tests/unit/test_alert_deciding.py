@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.constraints import NearConstraint, NearShape, Violation
 from holdfast.constraints.changes import RowImage
+from holdfast.constraints.mutes import Mute, Mutes
 from holdfast.state.commits import READY, Identity
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages
@@ -206,6 +207,66 @@ class TestNear:
         body = found[1].body
         assert (body["nearly"], body["restored"], body["left"], body["table"]) == (150, 0, 0, "tax")
         assert [change["constraint_id"] for change in body["changes"]] == [f"n{n}" for n in range(100)]
+
+
+class TestSuspects:
+    def _rows(self, **more: Any) -> OutputRows:
+        """Return the rows of a commit with two suspects, of which the second is surer."""
+        rows = rows_of()
+        for number, score in ((3, 0.95), (4, 0.99)):
+            image = {"id": number, "city": "Lynn"}
+            row: dict[str, Any] = {"suspect_id": str(number), "table_name": "tax"}
+            row |= {"change": "appeared", "cause": "data"}
+            row |= {"row_key": json.dumps({"id": number}), "row": json.dumps(image), "column": "city", "score": score}
+            row |= {"value": '"Lynn"', "expected": "null", "constraints": '["{zip}: [] -> city"]', **more}
+            rows.add("suspect_changes", row)
+        return rows
+
+    def test_a_sentence_has_the_number_and_the_surest_suspect(self) -> None:
+        asked = Alert(frozenset({"suspect", "nearly"}))
+        (message,) = messages([asked], self._rows(expected='"Boston"'), [])
+        body = message.body
+        assert (body["alert"], body["table"], body["count"]) == (["suspect"], "tax", 2)
+        assert body["sentence"] == (
+            f"2 cells of tax are probably wrong since commit {body['commit']}, first city of id 4 is "
+            '"Lynn", expected "Boston"'
+        )
+        first, second = body["suspects"]
+        assert (first["key"], second["key"], first["row"]) == ({"id": 4}, {"id": 3}, {"id": 4, "city": "Lynn"})
+        assert (first["value"], first["is_expected"], first["expected"]) == ("Lynn", True, "Boston")
+        assert first["constraints"] == ["{zip}: [] -> city"]
+        (other,) = messages([asked], self._rows(expected=None), [])
+        assert other.body["sentence"].endswith('is "Lynn"'), "no certain value is expected"
+        assert other.key == message.key
+        (null,) = messages([asked], self._rows(), [])
+        assert null.body["sentence"].endswith("expected null")
+
+    def test_who_is_not_told(self) -> None:
+        asked = frozenset({"suspect"})
+        muted = Mutes((Mute("tax", "zip -> city"),))
+        silent: tuple[tuple[Alert, dict[str, Any]], ...] = (
+            (Alert(frozenset({"nearly"})), {}),
+            (Alert(asked, table="other"), {}),
+            (Alert(asked), {"change": "disappeared"}),
+            (Alert(asked), {"cause": "seed"}),
+            (Alert(asked, mutes=muted), {}),
+        )
+        assert [messages([alert], self._rows(**more), []) for alert, more in silent] == [[]] * len(silent)
+        unmuted = {"constraints": '["{zip}: [] -> city", "{zip}: [] -> state"]'}
+        assert len(messages([Alert(asked, mutes=muted)], self._rows(**unmuted), [])) == 1
+
+    def test_it_waits_like_every_alert(self) -> None:
+        waiting = Waiting(store := MemoryStore(), [Alert(frozenset({"suspect"}))])
+        change = WriteBatch()
+        waiting.decide(self._rows(), [], change)
+        store.write(change)
+        waiting.committed()
+        assert waiting.count == 1
+
+    def test_wide_rows_are_left_out(self) -> None:
+        wide = {"row": json.dumps({"id": 1, "city": "Lynn", "text": "x" * 200_000})}
+        (message,) = messages([Alert(frozenset({"suspect"}))], self._rows(**wide), [])
+        assert [one["row"] is None for one in message.body["suspects"]] == [False, True]
 
 
 class TestWaiting:

@@ -385,6 +385,22 @@ class TestRules:
         assert found[1] == f"rules[1].{rule.partition(':')[0]}.Zap"
         assert "did you mean 'Zip'?" in found[2]
 
+    def test_alerts_about_suspects(self) -> None:
+        near = TOP + TABLE.rstrip() + "\n    near: 1%\n"
+        alert = "alerts:\n  - {on: [suspect], webhook: 'http://h'}\n"
+        read(near + alert)
+        off = near.replace("near: 1%", "near: {share: 1%, suspects: off}")
+        assert only_error(off + alert)[1:] == (
+            "alerts[0].on",
+            "is about suspects, and none are searched: add 'near: 1%' to a table, without 'suspects: off'",
+        )
+        read(off + alert.replace("suspect", "suspect, nearly"))
+        found = only_error(near + "engine: spark\n" + alert)
+        assert found[1:] == (
+            "alerts[0].on",
+            "is about suspects, which are searched with 'engine: embedded' alone: remove this alert",
+        )
+
 
 class TestFiles:
     def test_relative_paths_start_at_the_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.constraints import DenialConstraint, parse_constraint
 from holdfast.constraints.parsing import parse_rule_body
+from holdfast.discovery.near import lattice
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.searches.one_list import NearForms
 from tests.taxes import tax_records
@@ -69,6 +70,17 @@ def test_no_rule_is_listed_twice_and_all_are_there(capsys: pytest.CaptureFixture
     assert sorted(str(line["constraint"]) for line in ranked) == sorted(str(line["constraint"]) for line in lines)
     assert {line["sound"] for line in ranked} == {True, False}
     assert all(("why_not" in line) is not line["sound"] for line in ranked)
+
+
+def test_contexts_that_are_too_many_leave_no_denial_constraint_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lattice, "MOST_CONTEXTS", 10)  # six columns have 15 contexts of two
+    lines = _lines(capsys)
+    searched, every = NearForms(("key", "fd", "od"), 1), NearForms(("key", "fd", "od"), 3)
+    exact = [parse_constraint(str(line["constraint"])) for line in lines if line["family"] == "dc"]
+    assert not [one for one in exact if one in searched]
+    assert [one for one in exact if one in every], "near constraints of two columns were not searched"
 
 
 def test_a_constraint_without_near_form_is_never_left_out() -> None:

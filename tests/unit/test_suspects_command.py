@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from holdfast.discovery.near import lattice
 from holdfast.jobs.command_line import exit_code_of
 from tests.properties.test_suspects import zips
 
@@ -56,6 +59,22 @@ def test_nothing_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr()
     assert said.out == ""
     assert "0 suspect cells" in said.err
+
+
+def test_contexts_are_as_large_as_is_feasible(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pd.read_csv(file)
+    chance = np.random.default_rng(3)
+    table.assign(**{f"x{i}": chance.integers(0, 40, len(table)) for i in range(5)}).to_csv(file, index=False)
+    monkeypatch.setattr(lattice, "MOST_CONTEXTS", 10)
+    assert exit_code_of(["suspects", str(file), "--min-score", "0.5"]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    (line,) = (line for line in said.err.splitlines() if "contexts" in line)
+    assert line.startswith("people: contexts of at most 1 column are searched, the most that is feasible: more than ")
+    assert exit_code_of(["suspects", str(file), "--max-context", "2"]) == 2
+    assert "set a smaller --max-context" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,23 @@ def test_the_seed_publishes_them(app: Application, capsys: pytest.CaptureFixture
     assert "-" in map(str.strip, other)
 
 
+def test_the_seed_publishes_where_exceptions_are(tmp_path: Path) -> None:
+    table = people().assign(source=["web", "shop"] * 1_000)
+    table.loc[[3, 700, 1_100, 1_200, 1_300, 1_400], "source"] = "import-7"
+    table.loc[[1_100, 1_200, 1_300, 1_400], "zip"] = table["zip"].iloc[9]
+    table.to_csv(tmp_path / "people.csv", index=False)
+    columns = {"id": "integer", **dict.fromkeys(("zip", "city", "state", "area", "source"), "string")}
+    made = Application(tmp_path, [{**PEOPLE, "columns": columns}])
+    code, said = made("seed")
+    assert code == 0, said
+    held = {(row["constraint"], row["column"]): row for row in made.output("concentrations")}
+    row = held["{zip}: [] -> city", "source"]
+    assert (json.loads(row["value"]), row["exceptions"], row["of_exceptions"]) == ("import-7", 6, 6)
+    assert (row["rows"], row["of_rows"], row["holds_elsewhere"], row["as_of_commit"]) == (6, 2_000, True, 1)
+    (rule,) = json.loads(row["rules"])
+    assert rule == "not(t.zip = s.zip and t.city != s.city and t.source != 'import-7' and s.source != 'import-7')"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import NearShape
+from holdfast.discovery.near.concentration import concentrating_values
 from holdfast.discovery.near.counting import (
     Candidate,
     Context,
@@ -33,7 +34,13 @@ from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.slot_numbers import SlotNumbers
 from holdfast.indexes.touched_groups import TouchedGroupSearch
-from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts, SlotSuspect
+from holdfast.streaming.maintainers.near.counts import (
+    ConcentratingIn,
+    ExceptionCount,
+    Followed,
+    NearCounts,
+    SlotSuspect,
+)
 from holdfast.tables.arrays import Ints, Rows, Slots, Standing
 
 _ROWS_A_GROUP = 8
@@ -82,6 +89,7 @@ class LiveCounts(NearCounts):
         self._random = np.random.default_rng(0)
         self._shuffled: Rows = np.zeros(0, np.int32)
         self._live: Rows | None = None
+        self._compacted: NearRows | None = None
         self._batches = 0
         self._ranks: dict[tuple[int, int], tuple[Rows, int, int]] = {}
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
@@ -166,16 +174,8 @@ class LiveCounts(NearCounts):
 
     def suspects(self, members: Mapping[Candidate, int], least: float) -> list[SlotSuspect]:
         """Return the cells with a score of at least `least`, the surest first. O(n) a member, its context and parts."""
-        slots = self._rows.live()
-        slots = np.repeat(slots, self._rows.copies[slots])
-        columns = np.argsort(-self._numbers.known, kind="stable")  # the most selective column first
-        codes = np.empty((len(columns), len(slots)), np.int32)
-        for to, column in enumerate(columns.tolist()):
-            self._numbers.numbers[column].take(slots, out=codes[to])
-        places, ordered = np.argsort(columns), (False,) * len(columns)
-        every = np.arange(len(slots), dtype=np.int32)
-        known = np.maximum(self._numbers.known[columns], 1)
-        rows = NearRows(codes, known, np.zeros(len(columns), np.int64), columns, ordered, every, slots)
+        self._compacted = rows = self._compact()  # the search where exceptions are follows
+        slots, columns, places = rows.order, rows.columns, np.argsort(rows.columns)
         targets = NearTargets(rows, frozenset({NearShape.CONSTANT}))
         candidates: dict[Candidate, Candidate] = {}
         for context, number in members:
@@ -190,6 +190,44 @@ class LiveCounts(NearCounts):
             like = None if cell.expected is None else int(slots[cell.expected])
             found.setdefault((slot, column), SlotSuspect(slot, column, cell.score, like, violated))
         return list(found.values())
+
+    def concentrating(self, some: Sequence[Candidate]) -> ConcentratingIn:
+        """Return the values in which the exceptions of candidates are concentrated. O(columns x n), O(n log n) each."""
+        forms = [self.targets.form(number) for _, number in some]
+        ordered = {column for shape, target in forms if shape.targets == 2 for column in target}
+        rows = self._compact(ordered) if ordered or self._compacted is None else self._compacted
+        self._compacted = None
+        places = np.argsort(rows.columns)
+        targets = NearTargets(rows, frozenset(shape for shape, _ in forms))
+        candidates: list[Candidate] = []
+        for (context, _), (shape, target) in zip(some, forms, strict=True):
+            number = targets.number(shape, sorted(places[list(target)].tolist()))
+            assert number is not None
+            candidates.append((tuple(sorted(places[list(context)].tolist())), number))
+        return ConcentratingIn(rows, concentrating_values(rows, targets, candidates, threads=self._threads))
+
+    def _compact(self, ordered: Collection[int] = ()) -> NearRows:
+        """Return the live rows without gaps, each copy with its own place. O(n) a column, O(n log n) an ordered one.
+
+        Parameters
+        ----------
+        ordered : the columns whose codes have the order of the values.
+        """
+        slots = self._rows.live()
+        slots = np.repeat(slots, self._rows.copies[slots])
+        columns = np.argsort(-self._numbers.known, kind="stable")  # the most selective column first
+        codes = np.empty((len(columns), len(slots)), np.int32)
+        known, middles = np.maximum(self._numbers.known[columns], 1), np.zeros(len(columns), np.int64)
+        for to, column in enumerate(columns.tolist()):
+            if column in ordered:
+                _, codes[to], sizes = np.unique(
+                    self._rows.codes[slots, column], return_inverse=True, return_counts=True
+                )
+                known[to], middles[to] = max(len(sizes), 1), middle_of(sizes)
+            else:
+                self._numbers.numbers[column].take(slots, out=codes[to])
+        every, have_order = np.arange(len(slots), dtype=np.int32), tuple(c in ordered for c in columns.tolist())
+        return NearRows(codes, known, middles, columns, have_order, every, slots)
 
     def rebuild(self, followed: Followed) -> None:
         """Derive everything anew from the live rows. O(n log n) a candidate that is followed row by row."""
@@ -302,7 +340,7 @@ class LiveCounts(NearCounts):
 
     def _forget(self) -> None:
         """Forget everything derived from the rows before a batch."""
-        self._live, self._ranks = None, {}
+        self._live, self._ranks, self._compacted = None, {}, None
 
     def _random_rows(self) -> Rows:
         """Return the slots of all live rows in random order, one for each copy of a row. O(n) a batch."""

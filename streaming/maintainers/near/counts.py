@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.constraints import Column, Family, UsageError
+from holdfast.discovery.near.concentration import ConcentratingValue
 from holdfast.discovery.near.counting import Candidate, Context, CountedContext
 from holdfast.discovery.near.lattice import NearMember, Tasks
 from holdfast.discovery.near.ranking import swapping
+from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.swaps import Swaps
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowDelta
@@ -36,6 +38,20 @@ class SlotSuspect:
     score: float
     expected: int | None
     violated: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class ConcentratingIn:
+    """The values in which the exceptions of candidates are concentrated.
+
+    Parameters
+    ----------
+    rows : the columns that were searched; their `order` has slots.
+    found : for each candidate its number of exceptions, and the values.
+    """
+
+    rows: NearRows
+    found: Sequence[tuple[int, Sequence[ConcentratingValue]]]
 
 
 class ExceptionCount(Protocol):
@@ -108,6 +124,16 @@ class NearCounts(ABC):
         raise UsageError(
             "suspects are searched where rows are in memory (engine: embedded), and the rows of this table are in "
             "blocks: search a file with its rows"
+        )
+
+    def concentrating(self, some: Sequence[Candidate]) -> ConcentratingIn:  # noqa: ARG002
+        """Return the values in which the exceptions of candidates are concentrated. O(columns x n), O(n log n) each.
+
+        Raises `UsageError` where rows are in a place in which they cannot be searched.
+        """
+        raise UsageError(
+            "where exceptions are is searched where rows are in memory (engine: embedded), and the rows of this table "
+            "are in blocks: search a file with its rows (holdfast exceptions FILE CONSTRAINT)"
         )
 
     def rebuild(self, followed: Followed) -> None:  # noqa: B027 (nothing, where nothing is derived from codes)

@@ -24,7 +24,10 @@ from holdfast.discovery.near.lattice import NearMember, Tasks, allowed, near_set
 from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.discovery.near.targets import KEY
+from holdfast.discovery.near.where import ConcentrationNames
+from holdfast.display.concentrations import Concentrations
 from holdfast.display.suspects import Suspect
+from holdfast.indexes.encoding import NULL
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
@@ -37,13 +40,15 @@ from holdfast.streaming.maintainers.near.changes import (
     VIOLATED,
     NearChange,
 )
+from holdfast.streaming.maintainers.near.concentrations import FollowedConcentrations
 from holdfast.streaming.maintainers.near.counting import together
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
 from holdfast.streaming.maintainers.near.suspects import FollowedSuspects, Place
 from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.table.bounds import NearBounds
-from holdfast.tables.arrays import Slots, as_slots
+from holdfast.tables import Table
+from holdfast.tables.arrays import Ints, Slots, as_slots
 
 FAMILY = "near"
 """The family of near constraints in a store."""
@@ -94,6 +99,7 @@ class NearMaintainer(TablePart):
     ----------
     shown : the rows that are shown as exceptions.
     suspects : the cells that are probably wrong.
+    concentrations : where the exceptions of members are.
     """
 
     def __init__(self, rows: RowSet, bounds: NearBounds, counts: NearCounts) -> None:
@@ -109,6 +115,7 @@ class NearMaintainer(TablePart):
         self._saved: Border | None = None
         self.shown = ShownExceptions(rows, counts, self._named)
         self.suspects = FollowedSuspects(rows, self._surest)
+        self.concentrations = FollowedConcentrations(self._concentrations, self._named, self._is_order)
         self.begin()
 
     def seed(self) -> None:
@@ -171,6 +178,32 @@ class NearMaintainer(TablePart):
     def _surest(self, most: int) -> tuple[int, list[tuple[Place, Suspect]]]:
         return self.find_suspects(LEAST_SCORE, most)
 
+    def seed_searches(self) -> None:
+        """Search for suspects, and where exceptions are, if no batch has searched yet and batches search."""
+        self.suspects.seed()
+        if self.suspects.batches is None:
+            self.concentrations.clear()
+        elif self.suspects.is_searched:
+            self.concentrations.seed(self._members)
+
+    def _concentrations(self, some: Sequence[Candidate]) -> list[Concentrations]:
+        """Return the values in which the exceptions of members are concentrated."""
+        searched = self._counts.concentrating(some)
+        names = ConcentrationNames(searched.rows, self._rows.space.schema, self._table, self._nulls)
+        pairs = zip(some, searched.found, strict=True)
+        return names.named([(self._named(one), exceptions, values) for one, (exceptions, values) in pairs])
+
+    def _table(self, slots: Ints) -> Table:
+        return self._rows.table(as_slots(slots))
+
+    def _nulls(self, column: int) -> int:
+        """Return how many rows have a null in a column. O(n)."""
+        live = self._rows.live()
+        return int(self._rows.copies[live][self._rows.codes[live, column] == NULL].sum())
+
+    def _is_order(self, candidate: Candidate) -> bool:
+        return candidate[1] > self._counts.targets.constants
+
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
         """Return the exceptions of each constraint, None if it does not nearly hold. O(n log n) for each."""
         if not some:
@@ -213,6 +246,7 @@ class NearMaintainer(TablePart):
         self._before = self._members, self._others, self._border, self._lost
         self.shown.begin()
         self.suspects.begin()
+        self.concentrations.begin()
         self._had = {candidate: count.count for candidate, count in self._members.items()}
 
     @property
@@ -242,6 +276,7 @@ class NearMaintainer(TablePart):
         self._members, self._others, self._border, self._lost = self._before
         self.shown.undo()
         self.suspects.undo()
+        self.concentrations.undo()
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -270,6 +305,10 @@ class NearMaintainer(TablePart):
             self._search()
         self.shown.follow(delta, self._members)
         self.suspects.follow(delta)
+        if self.suspects.batches is None:
+            self.concentrations.clear()
+        else:
+            self.concentrations.follow(self._members, len(self._rows), is_due=self.suspects.is_searched)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything."""
@@ -286,6 +325,7 @@ class NearMaintainer(TablePart):
             batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
         self.shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
         self.suspects.save(prefix, batch, everything=everything)
+        self.concentrations.save(prefix, batch, everything=everything)
         self._saved = border
         yield batch
 
@@ -303,6 +343,7 @@ class NearMaintainer(TablePart):
         shown = prefix + _SHOWN
         self.shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
         self.suspects.restore(store, prefix)
+        self.concentrations.restore(store, prefix)
         self._saved = self._border
         self.begin()
 

@@ -13,6 +13,7 @@ from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.incoming.netting import Netted
 from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.near.changes import NearChange, NearExample
+from holdfast.streaming.maintainers.near.concentrations import ConcentrationChanges
 from holdfast.streaming.maintainers.near.suspects import SuspectChanges
 from holdfast.streaming.maintainers.rules.state import RuleState
 
@@ -42,6 +43,7 @@ class BatchResult:
     near : the changes of constraints that nearly hold.
     near_counts : how many constraints nearly hold, and how many of these have exceptions.
     suspects : the changes of the suspects that are followed.
+    concentrations : the changes of the values in which exceptions are concentrated.
     exceptions_shown, exceptions_hidden : rows that are shown as exceptions since this batch, and rows no longer shown.
     left_out : fields that no column has, first seen in this batch: each with its first record.
     published : the rows that the commit of the batch publishes; None before the commit.
@@ -69,6 +71,7 @@ class BatchResult:
     exceptions_shown: tuple[NearExample, ...] = ()
     exceptions_hidden: tuple[NearExample, ...] = ()
     suspects: SuspectChanges = field(default_factory=SuspectChanges)
+    concentrations: ConcentrationChanges = field(default_factory=ConcentrationChanges)
     left_out: Mapping[str, str] = field(default_factory=dict)
     published: "OutputRows | None" = None
 
@@ -107,6 +110,7 @@ class BatchResult:
             exceptions_shown=() if near is None else near.shown.added,
             exceptions_hidden=() if near is None else near.shown.removed,
             suspects=SuspectChanges() if near is None else near.suspects.changes,
+            concentrations=ConcentrationChanges() if near is None else near.concentrations.changes,
             truncated=table.holding.truncated,
         )
 
