@@ -56,8 +56,9 @@ test-deep: test-long test-bounds
 test-long: setup
 	@$(PY) -m tests.short_lives & $(PYTEST) -m deep $(TESTS)
 
+# Kernels are compiled once before: with an empty cache every worker would compile them.
 smoke: setup
-	@$(PYTEST) $(SMOKE)
+	@$(PY) -m holdfast.jobs.warming && $(PYTEST) $(SMOKE)
 
 # Compiled with checks into a folder of its own: code without checks is neither used nor replaced.
 test-bounds: export NUMBA_BOUNDSCHECK = 1

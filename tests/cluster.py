@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.streaming.spark.java import java_home
 from tests.processes import command_lines, tree
-from tests.short_lives import java_options
+from tests.short_lives import EAGER, java_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,8 +124,8 @@ class Cluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Settings of a session on it: everything on loopback, small processes, lost executors noticed soon."""
-        return {
+        """Settings of a session on it: everything on loopback, small processes of short lives, lost executors noticed soon."""
+        return EAGER | {
             "spark.master": self.master,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

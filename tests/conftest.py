@@ -6,7 +6,7 @@ example also prints the line that reproduces it.
 
 Workers (`-n auto`) take tests one by one, the longest first, so that all end at about the same time;
 `tests/slow_tests.txt` says which are long, and HOLDFAST_NOTE_SLOW=FILE writes such a list. Each worker
-has a Spark session of its own. Files whose tests share something dearer (a cluster, a broker, a browser,
+that runs tests with Spark has a session of its own; half of the workers run these first. Files whose tests share something dearer (a cluster, a broker, a browser,
 what a module makes once) are in `_ONE_WORKER`. Tests with the mark `deep` are run by `-m deep` only.
 Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or `--basetemp` say
 where else.
@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -91,15 +91,33 @@ _ONE_WORKER = {
     "tests/unit/test_layout.py": "wheel",
 }
 """By file: the group that one worker runs. xdist's own groups (`--dist loadgroup`) have no effect with this pytest."""
+_WITH_SPARK = ("tests/spark/", "tests/kafka/", "tests/recovery/test_run_faults.py", "tests/recovery/test_kills.py")
+"""How the names of tests begin that use the fixture `spark`."""
 _MARKS = {"spark": "spark", "cluster": "spark", "broker": "kafka"}
 """By fixture: the mark of the tests that use it."""
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives workers test after test, or a whole group; groups come first."""
+    """Gives workers test after test, or a whole group; groups come first.
+
+    Half of the workers take tests with Spark before others, the other half after them: each worker that has such a test
+    starts Java, which compiles Spark anew.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         return _ONE_WORKER.get(nodeid.partition("::")[0], nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Choose the unit that is next for a node, and forget what it has done, which is counted again with each test."""
+        units = self.assigned_work[node]
+        for scope in [scope for scope, tests in units.items() if all(tests.values())]:
+            del units[scope]
+        is_first = node in self.nodes[: max(1, len(self.nodes) // 2)]
+        for scope, tests in self.workqueue.items():
+            if next(iter(tests)).startswith(_WITH_SPARK) == is_first:
+                self.workqueue.move_to_end(scope, last=False)
+                break
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -127,8 +145,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, mark in _MARKS.items():
             if fixture in fixtures:
                 item.add_marker(mark)
+        file = item.nodeid.partition("::")[0]
+        if "spark" in fixtures and not file.startswith(_WITH_SPARK):
+            raise pytest.UsageError(f"{file} uses the fixture 'spark': name it in _WITH_SPARK of tests/conftest.py")
         for fixture in {"cluster", "broker"}.intersection(fixtures):
-            file = item.nodeid.partition("::")[0]
             if _ONE_WORKER.get(file) != fixture:
                 raise pytest.UsageError(
                     f"{file} uses the fixture '{fixture}': name it in _ONE_WORKER of tests/conftest.py"
@@ -139,10 +159,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (_turn_of(item), -seconds.get(_test_of(item), 0)))
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Exempt modules and tests, which stay to the end, from garbage collection, which is a tenth of the time otherwise."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def _turn_of(item: pytest.Item) -> int:

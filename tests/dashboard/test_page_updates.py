@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlencode
 
 import pytest
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from holdfast.dashboard.serving import Site
 
 __all__ = ["open_page", "pytestmark", "running"]  # fixtures, and where tests are skipped
+
+SCHEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 
 
 def test_a_commit_is_followed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
@@ -155,12 +157,14 @@ def test_hostile_values_are_text(open_page: Callable[..., Page], written: Writte
     assert "… (20,000 characters)" in str(page.text_content("main"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1_280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1_280, "light"), (390, "dark")])
 def test_everybody_can_use_it(
-    open_page: Callable[..., Page], written: Written, site: Site, scheme: str, width: int
+    open_page: Callable[..., Page], written: Written, site: Site, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    """Differential: axe's rules, those of good practice included, find nothing, whatever is open."""
+    """Differential: axe's rules, those of good practice included, find nothing, whatever is open.
+
+    Each scheme once and each width once: `test_reporting.py` holds that a scheme changes colours alone, a width none.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     hostile(written)
@@ -176,8 +180,11 @@ def test_everybody_can_use_it(
         found = Axe().run(page)
         assert found.violations_count == 0, f"{view}: {found.generate_report()}"
         if folder := os.environ.get("HOLDFAST_SCREENSHOTS"):
-            name = f"{view[:12].replace('?', '-')}-{scheme}-{width}.png"
-            page.screenshot(path=Path(folder) / name, full_page=True)
+            for shown in SCHEMES:
+                page.emulate_media(color_scheme=shown)
+                name = f"{view[:12].replace('?', '-')}-{shown}-{width}.png"
+                page.screenshot(path=Path(folder) / name, full_page=True)
+            page.emulate_media(color_scheme=scheme)
     assert page.evaluate("getComputedStyle(document.body).colorScheme || 'light dark'")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(20, 24, 26)") is (scheme == "dark")

@@ -118,3 +118,16 @@ def test_modules_are_joined_each_once_behind_what_they_need() -> None:
     names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
     twice = {name for name in names if names.count(name) > 1}
     assert twice == set(), "names of two modules that are joined into one"
+
+
+def test_a_scheme_changes_colours_alone_and_a_width_hides_nothing() -> None:
+    """Why `test_everybody_can_use_it` looks at each scheme once and at each width once."""
+    style = (PAGE / "style.css").read_text("utf-8")
+    blocks = re.findall(r"@media \(([\w-]+)[^{]*\{(.*?)(?:\n\}|\} \}\n)", style, re.DOTALL)
+    (dark,) = (text for name, text in blocks if name == "prefers-color-scheme")
+    properties = re.findall(r"([\w-]+): ", dark)
+    assert len(properties) > 20
+    assert all(name.startswith("--") for name in properties)
+    widths = [text for name, text in blocks if name.endswith("width")]
+    assert len(widths) == len(re.findall(r"@media .*width", style)) == 3
+    assert not re.search(r"color|background|opacity|none|visibility|#|var\(", "".join(widths))

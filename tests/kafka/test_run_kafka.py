@@ -106,7 +106,7 @@ def table(of: Topic, encoding: str = "json", **source: Any) -> dict[str, Any]:
     return {"name": of.name, "key": ["k"], "columns": COLUMNS, "source": {**places, **source}}
 
 
-@pytest.mark.parametrize(("engine", "most"), [("embedded", 10), ("spark", 25)])
+@pytest.mark.parametrize(("engine", "most"), [("embedded", 15), ("spark", 25)])
 @pytest.mark.usefixtures("executors_here")
 def test_histories_of_three_topics(spark: SparkSession, broker: str, tmp_path: Path, engine: str, most: int) -> None:
     seed = 7

@@ -284,7 +284,7 @@ def test_real_tables(name: str) -> None:
     file = Path(__file__).parents[3] / "shared" / "data" / f"{name}.csv.gz"
     if not file.exists():
         pytest.skip(f"the real table {file.name} is not beside this checkout")
-    table = read_table(file, ReadOptions(encoding="latin-1", limit=5_000), name)
+    table = read_table(file, ReadOptions(encoding="latin-1", limit=1_500), name)
     names = [column.name for column in table.schema.columns]
     drawn = []
     for number, (a, b, c) in enumerate(zip(names, names[1:], names[2:], strict=False)):
@@ -296,7 +296,7 @@ def test_real_tables(name: str) -> None:
         )
         drawn.append(Rule(f"r{number}", name, DenialConstraint(predicates)))
     denial, order = space_of(table), space_of(table, "none").of_family(Family.ORDER)
-    with blocked(table, 700) as blocks:
+    with blocked(table, 300) as blocks:
         assert _texts(discover_blocks(blocks, denial, 3)) == _texts(discover(table, space=denial, max_predicates=3))
         assert _texts(discover_blocks(blocks, order, 1)) == _texts(
             discover(table, family=Family.ORDER, space=order, max_context=1)

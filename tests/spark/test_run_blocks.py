@@ -51,6 +51,8 @@ FILES: dict[str, Any] = {
     "source": {"format": "files", "path": "../changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
     "near": {"share": "25%", "max_context": 2, "orders": False},
 }
+PLAIN = {name: value for name, value in FILES.items() if name != "near"}
+"""The same where near constraints are not the subject: in blocks they are dozens of jobs a batch."""
 
 
 tasks_here = pytest.mark.usefixtures("executors_here")
@@ -244,7 +246,7 @@ class Numbered(Changes):
 def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: bool) -> None:
     first: list[Row] = [{"k": k, "a": k % 3, "b": "x", "at": 10 + k} for k in range(8)]
     pq.write_table(pa.Table.from_pylist(first), tmp_path / "first.parquet")
-    table: dict[str, Any] = {**FILES, "seed": {"path": "../first.parquet"}, "sequence": "at"}
+    table: dict[str, Any] = {**PLAIN, "seed": {"path": "../first.parquet"}, "sequence": "at"}
     table |= {"columns": {**FILES["columns"], "at": "integer"}, "exclude": [] if monitored else ["at"]}
     twins = Twins(tmp_path, [table], constraints={"denial": {"max_predicates": 2}})
     changes = Numbered(twins.memory, 10, first)
@@ -327,11 +329,11 @@ def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_
 
 @tasks_here
 def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) -> None:
-    other = {**FILES, "name": "u", "source": {**FILES["source"], "path": "../others"}}
+    other = {**PLAIN, "name": "u", "source": {**FILES["source"], "path": "../others"}}
     known = {"name": "known", "inclusion": "t.a in u.k"}
     rows: list[Row] = [{"k": 100 + number, "a": number % 3, "b": None} for number in range(5)]
     (tmp_path / "first.csv").write_text("k,a,b\n" + "".join(f"{r['k']},{r['a']},\n" for r in rows), encoding="utf-8")
-    tables = [{**table, "seed": {"path": "../first.csv"}} for table in (FILES, other)]
+    tables = [{**table, "seed": {"path": "../first.csv"}} for table in (PLAIN, other)]
     twins = Twins(tmp_path, tables, constraints={**CONSTRAINTS, "inclusion": {}}, rules=[*RULES[:1], known])
     changes, others = Changes(twins.memory, 8), Changes(twins.memory, 9, "../others")
     for each in (changes, others):
@@ -385,7 +387,7 @@ def test_an_edited_configuration_is_followed(spark: SparkSession, tmp_path: Path
 
 def test_a_process_that_is_killed_then_told_to_stop(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
-    app = Application(tmp_path / "app", [FILES], **BLOCKS, rules=RULES[:1], trigger={"interval": "10 ms"})
+    app = Application(tmp_path / "app", [PLAIN], **BLOCKS, rules=RULES[:1], trigger={"interval": "10 ms"})
     changes = Changes(app, 7)
     changes.come(3)
     process = app.started()

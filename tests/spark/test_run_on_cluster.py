@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.streaming.spark.jars import spark_jars
 from tests.cluster import Cluster, driver_environment, executors_killed
 from tests.short_lives import java_options
-from tests.spark.test_run_blocks import FILES, Changes, Twins
+from tests.spark.test_run_blocks import PLAIN, Changes, Twins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ def test_a_table_is_followed_while_executors_are_killed(
     cluster: Cluster, cluster_spark: SparkSession, tmp_path: Path
 ) -> None:
     settings = {"spark": {"spark.master": cluster.master}, "blocks": {"rows": 4, "path": "../shared"}}
-    twins = Twins(tmp_path, [FILES], **settings, constraints={"denial": {"max_predicates": 2}})
+    twins = Twins(tmp_path, [PLAIN], **settings, constraints={"denial": {"max_predicates": 2}})
     changes = Changes(twins.memory, 11)
     changes.come(2)
     twins.drain()
@@ -35,7 +35,7 @@ def test_a_table_is_followed_while_executors_are_killed(
 
 
 def test_a_table_is_followed_by_spark_submit(cluster: Cluster, tmp_path: Path) -> None:
-    twins = Twins(tmp_path, [FILES], blocks={"rows": 8})
+    twins = Twins(tmp_path, [PLAIN], blocks={"rows": 8})
     changes, app, script = Changes(twins.memory, 12), twins.blocks, tmp_path / "holdfast_main.py"
     changes.come(3)
     script.write_text("from holdfast.jobs.command_line import main\nmain()\n", encoding="utf-8")

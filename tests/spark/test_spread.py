@@ -305,7 +305,7 @@ def test_rules_and_what_nearly_holds_of_a_table_that_changes(spark: SparkSession
     storage.open().prepare()
     blocks = list(write_blocks(storage.open(), Rows(np.arange(1_200), first), 300))
     table = BlockTable(Source(storage, first.schema, 300), blocks, SparkExecutors(spark, 2))
-    nearly: dict[str, Any] = {"near": "1%", "near_context": 2, "near_orders": False}
+    nearly: dict[str, Any] = {"near": "1%", "near_context": 1, "near_orders": False}  # each candidate is a job of Spark
     spread = Maintainer.seed(WholeInBlocks(table), max_predicates=None, rules=texts, **nearly)
     alone = Maintainer.seed(first, max_predicates=None, rules=texts, threads=1, **nearly)
     for inserts, deletes in ((more.slice(0, 200), None), (more.slice(200), rows.slice(100, 150))):

@@ -64,7 +64,7 @@ def test_long_ones_come_first_and_the_cluster_before_all(monkeypatch: pytest.Mon
 
 
 def test_what_needs_java_is_marked() -> None:
-    local, told = Item("a::b", "spark"), Item("tests/kafka/test_run_kafka.py::d", "spark", "broker")
+    local, told = Item("tests/spark/a.py::b", "spark"), Item("tests/kafka/test_run_kafka.py::d", "spark", "broker")
     collected("", local, told)
     assert [[mark.name for mark in item.marks] for item in (local, told)] == [["spark"], ["spark", "kafka"]]
 
@@ -74,6 +74,12 @@ def test_what_shares_a_cluster_or_a_broker_is_named(fixture: str) -> None:
     with pytest.raises(pytest.UsageError, match=f"x.py uses the fixture '{fixture}': name it in _ONE_WORKER"):
         collected("", Item("tests/spark/x.py::test", fixture))
     assert all((ROOT / file).is_file() for file in conftest._ONE_WORKER)
+
+
+def test_what_starts_spark_is_named() -> None:
+    with pytest.raises(pytest.UsageError, match=r"x.py uses the fixture 'spark': name it in _WITH_SPARK"):
+        collected("", Item("tests/unit/x.py::test", "spark"))
+    assert all((ROOT / place).exists() for place in conftest._WITH_SPARK)
 
 
 class Worker:
@@ -95,28 +101,47 @@ class Worker:
 def test_groups_are_run_by_one_worker_and_the_rest_test_by_test() -> None:
     on_cluster = [f"tests/spark/{file}.py::{i}" for file in ("test_cluster", "test_run_on_cluster") for i in range(4)]
     tests = ["a.py::long", *on_cluster, "a.py::quick", *(f"b.py::{i}" for i in range(9))]
-    options = SimpleNamespace(tx=["popen"] * 2, loadscopereorder=True)
+    ran = spread(tests, 2)
+    assert sorted([*ran[0], *ran[1]]) == sorted(tests)
+    assert ran[0][: len(on_cluster)] == on_cluster
+    assert ran[1][:2] == ["a.py::long", "a.py::quick"]
+    assert all(any(test.startswith("b.py") for test in its) for its in ran)
+    config: Any = SimpleNamespace(getvalue=lambda _: "worksteal")
+    assert conftest.pytest_xdist_make_scheduler(config, None) is None
+
+
+def test_half_of_the_workers_start_spark_first() -> None:
+    with_spark = [f"tests/spark/test_sinks.py::{i}" for i in range(12)]
+    others = [f"a.py::{i}" for i in range(20)]
+    ran = spread([*with_spark, *others], 4)
+    assert sorted(test for its in ran for test in its) == sorted([*with_spark, *others])
+    assert sorted(test for its in ran[:2] for test in its[:6]) == sorted(with_spark)
+    assert all(test in others for its in ran[2:] for test in its[:5])
+    assert any(test in others for test in ran[0]), "when none with Spark is left"
+    few = spread([*with_spark, *others[:2]], 4)
+    assert any(test in with_spark for its in few[2:] for test in its), "when nothing else is left"
+
+
+def spread(tests: Sequence[str], count: int) -> list[list[str]]:
+    """Return which tests so many workers run, each test after the one before of its worker."""
+    options = SimpleNamespace(tx=["popen"] * count, loadscopereorder=True)
     config: Any = SimpleNamespace(option=options, getvalue=lambda name: {"dist": "load", "tx": options.tx}[name])
     scheduling = conftest.pytest_xdist_make_scheduler(config, Producer("test", enabled=False))
     assert scheduling is not None
-    workers: list[Any] = [Worker(), Worker()]
+    workers: list[Any] = [Worker() for _ in range(count)]
     for worker in workers:
         scheduling.add_node(worker)
-        scheduling.add_node_collection(worker, tests)
+        scheduling.add_node_collection(worker, list(tests))
     scheduling.schedule()
-    ran: list[list[str]] = [[], []]
+    ran: list[list[str]] = [[] for _ in workers]
     while any(worker.sent for worker in workers):
         for worker, its in zip(workers, ran, strict=True):
             if worker.sent:
                 index = worker.sent.pop(0)
                 its.append(tests[index])
                 scheduling.mark_test_complete(worker, index)
-    assert sorted([*ran[0], *ran[1]]) == sorted(tests)
-    assert ran[0][: len(on_cluster)] == on_cluster
-    assert ran[1][:2] == ["a.py::long", "a.py::quick"]
-    assert all(any(test.startswith("b.py") for test in its) for its in ran)
-    config.getvalue = lambda _: "worksteal"
-    assert conftest.pytest_xdist_make_scheduler(config, None) is None
+    assert not scheduling.has_pending
+    return ran
 
 
 @pytest.mark.parametrize(
