@@ -145,11 +145,12 @@ def discover_inclusions(
         explained.add(f"read the values of {name}", started)
     started = time.perf_counter()
     report(f"clustering the values of {len(columns):,} columns")
+    ranges = [column.range for column in columns if column.range is not None]
     clusters, parts = clustering(columns)
     values = tuple(parts)
     total = sum(len(part.values) for part in values)
     explained.add(f"{len(clusters):,} clusters of {total:,} values", started)
-    return DiscoveredInclusions(Inclusions(clusters), values, explained)
+    return DiscoveredInclusions(Inclusions(clusters, ranges), values, explained)
 
 
 def _name_of(table: Any) -> str:
