@@ -27,6 +27,7 @@ NOUNS_OF_KINDS = {
     OTHER: ("other denial constraint", "other denial constraints"),
 }
 """Nouns for one, and for several constraints of a kind."""
+_WORDS = frozenset({"not", "nulls"})
 
 
 def short_form(constraint: object) -> str:
@@ -47,7 +48,12 @@ def short_form(constraint: object) -> str:
     near = constraint if isinstance(constraint, NearConstraint) else near_form(constraint)
     if near is None or near.shape is not NearShape.CONSTANT:
         return str(near or constraint)
-    return f"{', '.join(map(quoted, near.context))} -> {quoted(near.target[0])}".lstrip()
+    return f"{', '.join(map(_name, near.context))} -> {_name(near.target[0])}".lstrip()
+
+
+def _name(column: str) -> str:
+    """Return the name of a column, in backquotes where a rule would begin or end with a word of its own."""
+    return f"`{column}`" if column.lower() in _WORDS else quoted(column)
 
 
 def foreign_key_form(inclusion: InclusionDependency) -> str:

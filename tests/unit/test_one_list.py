@@ -10,7 +10,7 @@ import pytest
 from holdfast.constraints import DenialConstraint, parse_constraint
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.searches.one_list import NearForms
+from holdfast.jobs.searches.stated import NearForms
 from tests.taxes import tax_records
 
 SEARCH = ("discover", "tax.csv", "--near", "1%", "--family", "key,fd,od,dc", "--max-predicates", "3", "--examples", "0")

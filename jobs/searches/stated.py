@@ -1,0 +1,96 @@
+"""Which denial constraints need no line beside keys, functional dependencies and order compatibilities.
+
+Invariant: a constraint that is left out holds wherever sound constraints of the list hold, or it has the form of a near
+constraint, so that it is one, or follows from a smaller one.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+
+from holdfast.constraints import Constraint, DenialConstraint, NearConstraint, NearShape, OrderDependency, near_form
+from holdfast.constraints.operators import EQUAL, GREATER, LESS
+
+_OUTCOMES = (LESS, EQUAL, GREATER)
+
+
+class NearForms:
+    """The constraints that near constraints of some families can state.
+
+    Parameters
+    ----------
+    families : some of `key`, `fd` and `od`.
+    max_context : the most columns of a context; 0 for any number.
+    order_context : the most columns of the context of an order compatibility, if that is another number.
+
+    Examples
+    --------
+    >>> from holdfast.constraints import parse_denial
+    >>> forms = NearForms(("fd", "od"), 1)
+    >>> said = ("t.a = s.a and t.b != s.b", "t.a = s.a and t.b < s.b and t.c > s.c", "t.a <= s.a and t.b > s.b")
+    >>> [parse_denial(f"not({text})") in forms for text in said]
+    [True, True, False]
+    """
+
+    def __init__(self, families: Sequence[str], max_context: int, order_context: int | None = None) -> None:
+        self._families = families
+        self._most = max_context or sys.maxsize
+        self._most_of_orders = self._most if order_context is None else order_context or sys.maxsize
+
+    def __contains__(self, constraint: Constraint) -> bool:
+        """Whether a near constraint can state a constraint."""
+        if not isinstance(constraint, DenialConstraint) or constraint.crosses:
+            return False
+        near = near_form(constraint)
+        if near is not None:
+            family = "key" if near.shape is NearShape.KEY else "fd"
+            return family in self._families and len(near.context) <= self._most
+        others = [p.operator.outcomes for p in constraint.predicates if p.operator.outcomes != EQUAL]
+        is_compatible = len(others) == 2 and {*others} <= {LESS, GREATER}
+        return is_compatible and "od" in self._families and constraint.size - 2 <= self._most_of_orders
+
+
+class Stated:
+    """What some constraints that hold state together.
+
+    Each of them forbids boxes of outcomes. A denial constraint follows from them if each combination of outcomes that
+    it forbids is in one of these boxes.
+
+    Parameters
+    ----------
+    constraints : keys, functional dependencies and order compatibilities that hold.
+
+    Examples
+    --------
+    >>> from holdfast.constraints import parse_denial, parse_near
+    >>> stated = Stated([parse_near("{}: miles ~ minutes"), parse_near("key(minutes)")])
+    >>> said = ("t.miles < s.miles and t.minutes >= s.minutes", "t.miles <= s.miles and t.minutes > s.minutes")
+    >>> [parse_denial(f"not({text})") in stated for text in said]
+    [True, False]
+    """
+
+    def __init__(self, constraints: Iterable[NearConstraint]) -> None:
+        self._boxes: dict[frozenset[str], list[dict[str, int]]] = {}
+        for constraint in constraints:
+            exact = constraint.exact
+            denial = exact.as_denial() if isinstance(exact, OrderDependency) else exact
+            for one in dict.fromkeys((denial, denial.mirror)):
+                box = {left: outcomes for (left, _), outcomes in one.outcomes.items()}
+                self._boxes.setdefault(frozenset(box), []).append(box)
+
+    def __contains__(self, constraint: Constraint) -> bool:
+        """Whether a constraint follows. O(3^size)."""
+        if not isinstance(constraint, DenialConstraint) or constraint.crosses:
+            return False
+        names = [p.left for p in constraint.predicates]
+        allowed = [[one for one in _OUTCOMES if one & p.operator.outcomes] for p in constraint.predicates]
+        return all(self._forbids(dict(zip(names, outcomes, strict=True))) for outcomes in product(*allowed))
+
+    def _forbids(self, outcomes: dict[str, int]) -> bool:
+        """Whether one of the boxes has a combination of outcomes."""
+        return any(
+            all(box[name] & outcomes[name] for name in some)
+            for size in range(1, len(outcomes) + 1)
+            for some in combinations(outcomes, size)
+            for box in self._boxes.get(frozenset(some), ())
+        )
