@@ -6,16 +6,17 @@
 
 Keys, functional dependencies and order compatibilities come from the search for near constraints, which without --near
 allows no exception. A denial constraint that can state one of these, or follows from sound ones, is left out. Without
---family the bounds of the search depend on the size of each table (`bounds.py`), and a note says what they left out.
+--family a functional dependency that follows from those before it is left out too, and the bounds of the search depend
+on the size of each table (`bounds.py`); notes say so.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import PredicateSpace, UsageError
+from holdfast.constraints import NearShape, PredicateSpace, UsageError, near_form
 from holdfast.display.texts import counted
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.found_rules import Found
@@ -23,6 +24,7 @@ from holdfast.jobs.searches.contract import Line, SearchOfTables
 from holdfast.jobs.searches.foreign_keys import ForeignKeySearch
 from holdfast.jobs.searches.one_table import DENIAL, SearchOfFamilies
 from holdfast.jobs.searches.request import SearchRequest
+from holdfast.jobs.searches.stated import Dependencies
 
 if TYPE_CHECKING:
     from holdfast.jobs.terminal.progress import Progress, ProgressTask
@@ -44,6 +46,8 @@ class OneListSearch(SearchOfTables):
         self._foreign = ForeignKeySearch(request) if FOREIGN in self._families else None
         self._parts: list[SearchOfFamilies] = []
         self._read: list[Any] = []
+        self._dependencies: dict[str, Dependencies] = {}
+        self._following = 0
         if (request.space or request.write_space) and DENIAL not in self._families:
             raise UsageError("--space and --write-space are for denial constraints: add dc to --family")
 
@@ -124,10 +128,22 @@ class OneListSearch(SearchOfTables):
         """Foreign keys that chance explains; other lines have no rank unless all are ranked."""
         return [line for line in self._every if line.rank is not None and not line.rank[1].sound]
 
-    @property
+    @cached_property
     def _shown(self) -> Sequence[Line]:
-        every = self._every if self.request.every or not self._sound else self._sound
-        return every[: self._most]
+        if self.request.every or not self._sound:
+            return self._every[: self._most]
+        if self.request.families is not None:
+            return self._sound[: self._most]
+        return list(islice((line for line in self._sound if not self._follows(line)), self._most))
+
+    def _follows(self, line: Line) -> bool:
+        """Whether a functional dependency follows from those of its table that say more, counted as such."""
+        near = near_form(line.constraint)
+        if near is None or near.shape is not NearShape.CONSTANT:
+            return False
+        follows = not self._dependencies.setdefault(line.table, Dependencies()).add(near)
+        self._following += follows
+        return follows
 
     @property
     def _most(self) -> int | None:
@@ -153,6 +169,8 @@ class OneListSearch(SearchOfTables):
         if not sound:
             yield "none of them is sound: too few rows could violate them to tell rules from chance"
             return
-        more = f", {shown:,} are shown: --top N shows more" if shown < sound else ""
+        follow = "follows" if self._following == 1 else "follow"
+        following = f", {self._following:,} {follow} from others" if self._following else ""
+        more = f", {shown:,} are shown: --top N shows more" if shown + self._following < sound else ""
         are = "is" if sound == 1 else "are"
-        yield f"{sound:,} of {every:,} constraints {are} sound{more}; --all shows the others too"
+        yield f"{sound:,} of {every:,} constraints {are} sound{following}{more}; --all shows all"

@@ -1,4 +1,4 @@
-"""Which denial constraints need no line beside keys, functional dependencies and order compatibilities.
+"""Which constraints need no line, since others of the list state them.
 
 Invariant: a constraint that is left out holds wherever sound constraints of the list hold, or it has the form of a near
 constraint, so that it is one, or follows from a smaller one.
@@ -94,3 +94,36 @@ class Stated:
             for some in combinations(outcomes, size)
             for box in self._boxes.get(frozenset(some), ())
         )
+
+
+class Dependencies:
+    """Functional dependencies of one table, and those that follow from them.
+
+    Examples
+    --------
+    >>> from holdfast.constraints import parse_near
+    >>> known = Dependencies()
+    >>> texts = ("zip -> city", "city -> state", "zip -> state", "state, age -> tax", "zip, age -> tax", "zip -> tax")
+    >>> [known.add(parse_near(text)) for text in texts]
+    [True, True, False, True, False, True]
+    """
+
+    def __init__(self) -> None:
+        self._known: list[tuple[frozenset[str], str]] = []
+
+    def add(self, dependency: NearConstraint) -> bool:
+        """Add a dependency; return False if it follows from those that were added. O(dependencies^2)."""
+        context, target = frozenset(dependency.context), dependency.target[0]
+        if target in self._determined(context):
+            return False
+        self._known.append((context, target))
+        return True
+
+    def _determined(self, columns: frozenset[str]) -> set[str]:
+        """Return the columns that some columns determine."""
+        found = set(columns)
+        size = -1
+        while size < len(found):
+            size = len(found)
+            found.update(target for context, target in self._known if context <= found)
+        return found
