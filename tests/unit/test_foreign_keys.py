@@ -96,7 +96,9 @@ def test_ranges_of_all_types() -> None:
     }
     table = from_arrow(pa.table(values), "t")
     found = {column.column.name: ValueRange.of(column) for column in table.columns}
-    lowest = {name: (one.count, one.lowest, one.highest, one.step) for name, one in found.items()}
+    lowest: dict[str, tuple[float, ...]] = {
+        name: (one.count, one.lowest, one.highest, one.step) for name, one in found.items()
+    }
     assert lowest["i"] == (3, 1, 9, 1)
     assert lowest["f"] == (4, 0.5, 2.0, 1.5)
     assert lowest["d"] == (2, 0.1, 0.25, pytest.approx(0.15))
