@@ -96,14 +96,14 @@ def test_ranges_of_all_types() -> None:
     }
     table = from_arrow(pa.table(values), "t")
     found = {column.column.name: ValueRange.of(column) for column in table.columns}
-    lowest: dict[str, tuple[float, ...]] = {
-        name: (one.count, one.lowest, one.highest, one.step) for name, one in found.items()
+    measured = {name: (one.count, one.lowest, one.highest, one.step) for name, one in found.items() if name in "ifdwt"}
+    assert measured == {
+        "i": (3, 1, 9, 1),
+        "f": (4, 0.5, 2.0, 1.5),
+        "d": (2, 0.1, 0.25, pytest.approx(0.15)),
+        "w": (2, 1, 1e30, 1e30),
+        "t": (2, 0, 3_600, 3_600),
     }
-    assert lowest["i"] == (3, 1, 9, 1)
-    assert lowest["f"] == (4, 0.5, 2.0, 1.5)
-    assert lowest["d"] == (2, 0.1, 0.25, pytest.approx(0.15))
-    assert lowest["w"] == (2, 1, 1e30, 1e30)
-    assert lowest["t"] == (2, 0, 3_600, 3_600)
     assert found["s"] == ValueRange(TypeGroup.STRINGS, 2, length=2.0)
     for one in found.values():
         for other in found.values():
