@@ -239,7 +239,7 @@ def replayed_families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
         if not near:
             raise click.UsageError("Name what to search for: --family dc, od or ind, or --near SHARE.")
         return REPLAYED_NEAR
-    named = _named(given, REPLAYED_NEAR if near else REPLAYED)
+    named = _named(given, (*REPLAYED_NEAR, "ind") if near else REPLAYED)
     if len(named) > 1 and not near:
         text = f"One family is searched for at a time: name one family, not {given}."
         raise click.BadParameter(text, param_hint="'--family'")

@@ -666,7 +666,7 @@ class TestWhatNearlyHolds:
         assert "replay --near maintains key,fd or key,fd,od" in err
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "dc")
         assert code == 2
-        assert "'dc' is not one of key, fd, od." in err
+        assert "'dc' is not one of key, fd, od, ind" in err
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "60%")
         assert code == 2
         assert "from 0% to 50%" in err
