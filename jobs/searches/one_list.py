@@ -171,6 +171,6 @@ class OneListSearch(SearchOfTables):
             return
         follow = "follows" if self._following == 1 else "follow"
         following = f", {self._following:,} {follow} from others" if self._following else ""
-        more = f", {shown:,} are shown: --top N shows more" if shown + self._following < sound else ""
-        are = "is" if sound == 1 else "are"
+        are, are_shown = ("is" if count == 1 else "are" for count in (sound, shown))
+        more = f", {shown:,} {are_shown} shown: --top N shows more" if shown + self._following < sound else ""
         yield f"{sound:,} of {every:,} constraints {are} sound{following}{more}; --all shows all"
