@@ -4,6 +4,7 @@
     html.py         the only module that writes HTML; it escapes all texts
     witness.py      rows that prove a change or a violation, side by side
     constraints.py  constraints, and ranked constraints
+    short_forms.py  constraints as people write them, and the words for their kinds
     near.py         near constraints and their changes
     changes.py      constraints that appeared and disappeared, with reasons and proofs
     verdicts.py     rules with their violations

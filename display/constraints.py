@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from holdfast.constraints import Constraint, Family, InclusionDependency, NearConstraint, constraint_fields
+from holdfast.constraints import Constraint, Family, InclusionDependency, constraint_fields
 from holdfast.constraints.scores import Score
 from holdfast.constraints.sentences import sentence
 from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing, by_count
+from holdfast.display.short_forms import kind_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,11 +30,7 @@ _DTYPES = {
 
 def kind_of(constraint: Constraint) -> str:
     """Return the kind of a constraint in words: `key`, `functional dependency`, `inclusion`."""
-    if isinstance(constraint, InclusionDependency):
-        return "inclusion"
-    if isinstance(constraint, NearConstraint):
-        return constraint.shape.value.replace("_", " ")
-    return str(constraint.fields()["kind"]).replace("_", " ")
+    return kind_name(constraint).replace("_", " ")
 
 
 class Constraints(Listing[Kept]):

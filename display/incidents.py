@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.constraints import HoldfastError, NearShape
+from holdfast.constraints import HoldfastError
 from holdfast.constraints.forms import simplest_form
-from holdfast.constraints.names import quoted
 from holdfast.constraints.parsing import parse_rule_body
+from holdfast.display.short_forms import short_form
 from holdfast.display.texts import counted
 
 LOST, RECOVERED = "lost", "recovered"
@@ -160,17 +160,13 @@ def short_text(text: str) -> str:
     >>> short_text("not(t.Zip = s.Zip and t.City != s.City)"), short_text("not(t.Id = s.Id)")
     ('Zip -> City', 'key(Id)')
     >>> short_text("{State}: Salary ~ Rate"), short_text("{}: [] -> State")
-    ('{State}: Salary ~ Rate', '{}: [] -> State')
+    ('{State}: Salary ~ Rate', '-> State')
     """
     try:
-        near = simplest_form(parse_rule_body(text))
+        form = simplest_form(parse_rule_body(text))
     except HoldfastError:  # a text of a later version
         return text
-    if near is None:
-        return text
-    if near.shape is NearShape.CONSTANT and near.context:
-        return f"{', '.join(map(quoted, near.context))} -> {quoted(near.target[0])}"
-    return str(near)
+    return text if form is None else short_form(form)
 
 
 def _by(shared: SharedRows | None, direction: str, total: int) -> str:

@@ -19,32 +19,45 @@ if TYPE_CHECKING:
     from holdfast.jobs.files.engines import SparkOptions
     from holdfast.jobs.searches.request import SearchRequest
 
+_BOUNDS = ("max_context", "max_predicates", "cross_columns")
+
 FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), metavar="FILE...")
 
 
-@click.command(short_help="Find all constraints that hold on files.")
+@click.command(short_help="Find the constraints that hold on files.")
 @FILES
-@options.nearly
+@options.family(
+    "[key|fk|fd|od|dc|ind],...",
+    "Keys, foreign keys, functional and order dependencies, denial constraints, inclusions; "
+    "some of these but ind, or ind [default: all but ind; with --near key,fd,od].",
+)
+@options.kind
+@options.near
 @options.searching
 @options.on_spark
 @click.option(
     "--min-coverage",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="SHARE",
-    help="Also list inclusions that hold for this share of values (ind).",
+    help="Share of values for which inclusions (ind) and foreign keys (fk) have to hold at least.",
 )
-@options.number("--top", "Only the N highest ranked sound constraints, best first.", 1)
-@click.option("--all", "every", is_flag=True, help="With --top, rank constraints that are not sound too.")
+@options.number("--top", "Only the N highest ranked sound constraints, best first [default without --family: 30].", 1)
+@click.option("--all", "every", is_flag=True, help="List constraints that are not sound too, after the others.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to edit and use with holdfast check.")
 @options.number("--examples", "With --near, list at most N exceptions of each constraint [default: 3; --spark: 0].")
 @options.reading
 @options.sentences
+@options.formal
 @options.answering
 def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
-    """Find all constraints that hold on files.
+    """Find the constraints that hold on files.
+
+    Without --family, constraints of all families are found, within limits that the size of each table allows, and each
+    is written once, those that say most first: keys, foreign keys, functional dependencies, orders and others. The set
+    of a named family is complete within --max-predicates or --max-context.
 
     FILE is CSV (.gz too), Parquet, Arrow or a Delta table; with --spark also the address of Parquet or of a Delta
-    table. Inclusion dependencies are searched across all files, the other families in each file. With --near,
+    table. Foreign keys and inclusions are searched across all files, the other families in each file. With --near,
     constraints that hold except for a share of the rows: keys, functional dependencies and order compatibilities, with
     their exceptions, and with values that significantly many of these have; with --spark too, keys and functional
     dependencies with the number of their exceptions.
@@ -239,7 +252,8 @@ def suspects(files: tuple[FileOrAddress, ...], table: str | None, **given: Any) 
 @click.command(short_help="Apply a file of changes, batch by batch.")
 @click.argument("base", type=options.EXISTING, metavar="BASE")
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
-@options.nearly
+@options.family("[dc|od|ind]", "Kind of constraints; with --near key,fd or key,fd,od [default: key,fd,od].")
+@options.near
 @options.replaying
 @options.number("--batch-size", "Records of CHANGES in a batch.", 1, required=True)
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; deletes then need no other columns.")
@@ -255,7 +269,7 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     rows.
     """
     near = given["near"]
-    families = options.families_of(given["family"], near=near is not None)
+    families = options.replayed_families_of(given["family"], near=near is not None)
     if near is not None and families not in (("key", "fd"), ("key", "fd", "od")):
         raise click.UsageError("replay --near maintains key,fd or key,fd,od: name one of these with --family.")
     if key is not None and not all(key.split(",")):
@@ -297,11 +311,12 @@ def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> 
         raise click.UsageError("--examples lists exceptions: add --near SHARE.")
     reading = options.read_options(given)
     spark_options = _spark_options(given, files)
-    if given["every"] and given["top"] is None:
+    has_keys = "fk" in (families or ()) or (families is None and near is None)
+    if given["every"] and given["top"] is None and not has_keys:
         raise click.UsageError("--all is for --top N: without --top all constraints are written.")
     if given["as_rules"] and given["format_"] == "json":
         raise click.UsageError("--as-rules writes lines for people to edit: leave out --format json.")
-    if given["as_rules"] and given["min_coverage"] is not None:
+    if given["as_rules"] and given["min_coverage"] is not None and families == ("ind",):
         raise click.UsageError("--as-rules writes constraints that hold: leave out --min-coverage.")
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
     refuse_overwriting(outputs, [*files, given["space"]])
@@ -309,26 +324,28 @@ def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> 
         _refuse_beside_near(given, families)
     if families == ("ind",) and (given["space"] or given["write_space"]):
         raise click.UsageError("--space and --write-space are for one table: inclusions are across tables.")
-    if near is None and families != ("ind",) and given["min_coverage"] is not None:
-        raise click.UsageError("--min-coverage is for inclusion dependencies: add --family ind.")
+    if near is None and families != ("ind",) and not has_keys and given["min_coverage"] is not None:
+        raise click.UsageError("--min-coverage is for inclusions and foreign keys: add --family ind, or fk.")
     from holdfast.jobs.searches.request import SearchRequest
 
-    same = "near max_predicates max_context space write_space threads top every as_rules explain".split()
-    is_near_inclusion = near is not None and families == ("ind",)
+    same = "near max_predicates max_context space write_space threads top every as_rules explain kinds".split()
+    is_across = near is not None and not {"ind", "fk"}.isdisjoint(families or ())
+    source = click.get_current_context().get_parameter_source
     return SearchRequest(
         files=files,
         reading=reading,
         answering=_answering(given),
         spark=spark_options,
-        families=None if given["family"] is None else families,
+        families=families,
+        bounds=frozenset(name for name in _BOUNDS if source(name) is not ParameterSource.DEFAULT),
         cross_columns=given["cross_columns"],
-        min_coverage=float(1 - near) if is_near_inclusion else given["min_coverage"],
+        min_coverage=float(1 - near) if is_across else given["min_coverage"],
         examples=given["examples"] if given["examples"] is not None else 0 if spark else 3,
         **{name: given[name] for name in same},
     )
 
 
-def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> None:
+def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...] | None) -> None:
     """Refuse options that have no meaning for near constraints."""
     if given["min_coverage"] is not None:
         raise click.UsageError("--near and --min-coverage both set how much may be missing: leave one of them out.")
@@ -338,7 +355,7 @@ def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> Non
         if given["examples"] is not None:
             raise click.UsageError("--examples is for rows: inclusions list values that are missing.")
         return
-    if given["spark"] and given["family"] is not None and "od" in families:
+    if given["spark"] and "od" in (families or ()):
         raise click.UsageError("--spark counts exceptions of --family key,fd: leave out od, or --spark.")
     if given["spark"] and given["examples"]:
         raise click.UsageError("--examples lists rows in this process: leave it out, or --spark.")
@@ -364,7 +381,8 @@ def _spark_options(given: dict[str, Any], files: tuple[FileOrAddress, ...]) -> "
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:
-    return options.Answering(given["format_"] == "json", given["output"], given["quiet"], given.get("sentences", False))
+    words = {name: given.get(name, False) for name in ("sentences", "formal")}
+    return options.Answering(given["format_"] == "json", given["output"], given["quiet"], **words)
 
 
 def _configuration_among(

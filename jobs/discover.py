@@ -10,7 +10,8 @@ from holdfast.jobs.searches.contract import FileSearch
 from holdfast.jobs.searches.exact import ExactSearch
 from holdfast.jobs.searches.inclusion import InclusionSearch
 from holdfast.jobs.searches.near import NearSearch
-from holdfast.jobs.searches.one_list import DENIAL, OneListSearch
+from holdfast.jobs.searches.one_list import OneListSearch
+from holdfast.jobs.searches.one_table import NEAR_FAMILIES
 from holdfast.jobs.searches.request import SearchRequest
 from holdfast.jobs.terminal.output import one_line, results_to
 
@@ -36,8 +37,10 @@ def discover_files(request: SearchRequest) -> None:
 
 def _search_for(request: SearchRequest) -> FileSearch:
     """Return the search for the families that are requested."""
-    if request.families == ("ind",):
+    families = request.families
+    if families == ("ind",):
         return InclusionSearch(request)
-    if request.near is None:
-        return ExactSearch(request)
-    return OneListSearch(request) if DENIAL in (request.families or ()) else NearSearch(request)
+    if request.near is not None:
+        is_near = families is None or set(families) <= set(NEAR_FAMILIES)
+        return NearSearch(request) if is_near else OneListSearch(request)
+    return ExactSearch(request) if families in {("dc",), ("od",)} else OneListSearch(request)

@@ -125,11 +125,12 @@ def discover_inclusions(
             columns += column_values(as_table(table, name), texts=texts)
         explained.add(f"read the values of {name}")
     report(f"clustering the values of {len(columns):,} columns")
+    ranges = [column.range for column in columns if column.range is not None]
     clusters, parts = clustering(columns)
     values = tuple(parts)
     total = sum(len(part.values) for part in values)
     explained.add(f"{len(clusters):,} clusters of {total:,} values")
-    return DiscoveredInclusions(Inclusions(clusters), values, explained)
+    return DiscoveredInclusions(Inclusions(clusters, ranges), values, explained)
 
 
 def _name_of(table: Any) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.discovery.inclusion.clusters import Clusters, Member, members_of
+from holdfast.discovery.inclusion.value_ranges import ValueRange
 from holdfast.tables import ReadOptions, Table, read_table
 from holdfast.tables.arrays import Ints
 from holdfast.tables.canonical import canonical
@@ -49,11 +50,13 @@ class ColumnValues:
     ----------
     member : the column.
     values, counts : canonical bytes, each once, and how often each occurs.
+    range : where the values lie; None where that is not measured.
     """
 
     member: Member
     values: pa.Array
     counts: Ints
+    range: ValueRange | None = None
 
 
 def column_values(table: Table, *, texts: bool = False) -> list[ColumnValues]:
@@ -62,7 +65,8 @@ def column_values(table: Table, *, texts: bool = False) -> list[ColumnValues]:
     found = []
     for member, column in zip(members, table.columns, strict=True):
         keys, counts = column.counts
-        found.append(ColumnValues(member, canonical(column, keys, texts=texts), counts))
+        range_ = ValueRange.of(column, texts=texts)
+        found.append(ColumnValues(member, canonical(column, keys, texts=texts), counts, range_))
     return found
 
 

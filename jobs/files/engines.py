@@ -80,6 +80,10 @@ class ThisProcess:
 
         return read_table(paths_of([file])[0], reading, name)
 
+    def row_count(self, table: "Table") -> int:
+        """Return the number of rows of a table."""
+        return table.row_count
+
     def measured(self, table: "Table", cross_columns: str) -> PredicateSpace:
         """Return the predicate space of a table: which of its columns are worth comparing."""
         from holdfast.tables import space_of
@@ -136,6 +140,14 @@ class ThisProcess:
             paths_of(files), texts=reading.strings == "all", options=reading, report=report, warn=warn
         )
 
+    def inclusions_among(
+        self, tables: "Sequence[Table]", reading: "ReadOptions", report: Report
+    ) -> "DiscoveredInclusions":
+        """Find inclusions among tables that were read."""
+        from holdfast.discovery.inclusion.discover import discover_inclusions
+
+        return discover_inclusions(tables, texts=reading.strings == "all", report=report)
+
 
 class OnSpark:
     """Reads tables into blocks, which Spark's executors write and search. Its methods are those of `ThisProcess`.
@@ -179,6 +191,10 @@ class OnSpark:
         table, warnings = blocks_of_frame(frame, name, reading, self._storage, self._block_rows, report)
         return BlocksOfFile(table, warnings, lambda row: f"row {row + 1}")
 
+    def row_count(self, table: "BlocksOfFile") -> int:
+        """Return the number of rows of a table."""
+        return table.table.row_count
+
     def measured(self, table: "BlocksOfFile", cross_columns: str) -> PredicateSpace:
         """Return the predicate space; crossing pairs are measured on the rows."""
         from holdfast.discovery.blocks.discover import space_of_blocks
@@ -220,15 +236,21 @@ class OnSpark:
         self, files: Sequence[FileOrAddress], reading: "ReadOptions", report: Report, warn: Report
     ) -> "DiscoveredInclusions":
         """Read files into blocks, and find inclusions."""
+        tables = []
+        for file in files:
+            tables.append(self.read(file, reading, None, report))
+            for warning in tables[-1].warnings:
+                warn(warning)
+        return self.inclusions_among(tables, reading, report)
+
+    def inclusions_among(
+        self, tables: "Sequence[BlocksOfFile]", reading: "ReadOptions", report: Report
+    ) -> "DiscoveredInclusions":
+        """Find inclusions among tables that were read."""
         from holdfast.discovery.blocks.discover import discover_inclusions_in_blocks
 
-        tables = {}
-        for file in files:
-            read = self.read(file, reading, None, report)
-            for warning in read.warnings:
-                warn(warning)
-            tables[read.schema.table] = read.table
-        return discover_inclusions_in_blocks(tables, texts=reading.strings == "all", report=report)
+        blocks = {read.schema.table: read.table for read in tables}
+        return discover_inclusions_in_blocks(blocks, texts=reading.strings == "all", report=report)
 
 
 Engine: TypeAlias = ThisProcess | OnSpark

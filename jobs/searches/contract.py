@@ -1,20 +1,22 @@
 """The interface of all searches of `holdfast discover`: search files, and write the constraints that were found.
 
-    functional_dependency  not(t.Zip = s.Zip and t.City != s.City)       a line for each constraint
-    0.871  constant    {Zip}: [] -> City  (2 of 300 rows, 0.667 %)       with its score, kind and note
-        ...                                                              with lines below it
+    functional_dependency  Zip -> City                                          a line for each constraint
+    0.871  tax  functional_dependency  Zip -> City  (2 of 300 rows, 0.667 %)    with its score, table, kind and note
+        ...                                                                     with lines below it
 
 Invariant: a constraint has one line for programs; for people one line, with its sentence and its examples below it.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from holdfast.constraints import Constraint, PredicateSpace, UsageError, constraint_fields
-from holdfast.constraints.scores import Score
+from holdfast.constraints.scores import Score, sound_of
 from holdfast.display.constraints import Ranked
+from holdfast.display.short_forms import KINDS, kind_name, short_form
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.found_rules import Found, rule_lines
 from holdfast.jobs.files.spaces import read_space, reading_in
@@ -41,6 +43,7 @@ class Line:
     ----------
     table, constraint : the name of the table, and the constraint on it.
     kind : written before the constraint, for people; empty for a family of one kind.
+    text : the constraint as people write it.
     rank : its place and score; None where all constraints are written.
     fields : further fields of the line for programs.
     note : written after the constraint, for people.
@@ -51,6 +54,7 @@ class Line:
     table: str
     constraint: Constraint
     kind: str = ""
+    text: str = ""
     rank: Rank | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
@@ -63,11 +67,18 @@ class Line:
         sentence = sentence_fields(self.constraint, answering) if self.holds else {}
         yield json_line({**constraint_fields(self.constraint, self.table), **ranked, **self.fields, **sentence})
 
-    def as_text(self, answering: Answering, width: int) -> Iterator[str]:
-        """Yield the lines for people, the kind as wide as `width`."""
+    def as_text(self, answering: Answering, widths: tuple[int, int]) -> Iterator[str]:
+        """Yield the lines for people.
+
+        Parameters
+        ----------
+        widths : of the names of tables, 0 to leave them out, and of the kinds.
+        """
         score = "" if self.rank is None else f"{self.rank[1]:.3f}  "
-        kind = f"{self.kind.ljust(width)}  " if self.kind else ""
-        yield f"{score}{kind}{self.constraint}{self.note}\n"
+        cells = zip((self.table if widths[0] else "", self.kind), widths, strict=True)
+        before = "".join(f"{cell.ljust(width)}  " for cell, width in cells if cell)
+        text = str(self.constraint) if answering.formal else self.text or short_form(self.constraint)
+        yield f"{score}{before}{text}{self.note}\n"
         if self.holds:
             yield from sentence_lines(self.constraint, answering)
         yield from self.below
@@ -81,8 +92,6 @@ class FileSearch(ABC):
     request : the files, and which constraints to search for.
     """
 
-    kind_width: ClassVar[int] = 0
-    """The width of the kinds of constraints in lines for people."""
     names_tables: ClassVar[bool] = False
     """Whether the text of a constraint names its tables."""
 
@@ -102,6 +111,11 @@ class FileSearch(ABC):
         """Yield how many constraints were found; with `explain`, before that the steps of the search."""
 
     @property
+    @abstractmethod
+    def tables(self) -> Sequence[str]:
+        """The names of the tables that were searched."""
+
+    @property
     def space(self) -> PredicateSpace:
         """The predicate space that was searched, of a search for constraints that compare columns."""
         raise NotImplementedError
@@ -113,8 +127,10 @@ class FileSearch(ABC):
     def answer(self) -> Iterator[str]:
         """Yield the constraints that were found as lines for programs or for people."""
         answering = self.request.answering
+        several = len(self.request.files) > 1 and not self.names_tables
+        widths = max(map(len, self.tables)) if several else 0, max(map(len, KINDS))
         for line in self.lines():
-            yield from line.as_json(answering) if answering.as_json else line.as_text(answering, self.kind_width)
+            yield from line.as_json(answering) if answering.as_json else line.as_text(answering, widths)
 
     def rules(self, engine: Engine, progress: "Progress") -> Iterator[str]:
         """Return the lines of a rules file made of the constraints that were found."""
@@ -170,7 +186,7 @@ class Shown(Generic[Kept]):
 
     Parameters
     ----------
-    constraints : with their ranks; without ranks where all constraints are written.
+    constraints : with their ranks; without ranks where all constraints, of the asked kinds, are written.
     note : how many constraints are left out since they are not sound; empty where there are none.
     """
 
@@ -185,9 +201,15 @@ class Shown(Generic[Kept]):
         ----------
         top : returns a number of the highest ranked constraints.
         """
+        kinds = request.kinds
+        if kinds:
+            every = [constraint for constraint in every if kind_name(constraint) in kinds]
         if request.top is None:
             return cls([(None, constraint) for constraint in every])
-        best = top(request.top)
+        best = top(sys.maxsize if kinds else request.top)
+        if kinds:
+            some = [one for one in best if kind_name(one[1]) in kinds]
+            best = Ranked(some[: request.top], best.table, sound_of(score for score, _ in some))
         shown = [((place, score), constraint) for place, (score, constraint) in enumerate(best, 1)]
         if request.every or best.sound is None or best.sound == len(every):
             return cls(shown)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import DenialKind, Family, PredicateSpace
+from holdfast.constraints import Family, PredicateSpace
 from holdfast.constraints.near import DEFAULT_CONTEXT
+from holdfast.display.short_forms import kind_name
 from holdfast.display.texts import counted
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.spaces import space_for
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 class ExactSearch(SearchOfTables):
     """A search for the constraints of one family that hold."""
-
-    kind_width: ClassVar[int] = max(len(kind.value) for kind in DenialKind)
 
     def __init__(self, request: SearchRequest) -> None:
         super().__init__(request)
@@ -52,6 +51,11 @@ class ExactSearch(SearchOfTables):
         self._found.append((found, Shown.of(found, found.top, request)))
 
     @property
+    def tables(self) -> list[str]:
+        """The names of the tables that were searched."""
+        return [found.table.schema.table for found, _ in self._found]
+
+    @property
     def space(self) -> PredicateSpace:
         """The predicate space of the only table."""
         return self._found[0][0].space
@@ -60,7 +64,7 @@ class ExactSearch(SearchOfTables):
         """Yield the constraints of each table."""
         for found, shown in self._found:
             for rank, constraint in shown.constraints:
-                yield Line(found.table.schema.table, constraint, constraint.kind.value, rank)
+                yield Line(found.table.schema.table, constraint, kind_name(constraint), rank=rank)
 
     def notes(self) -> Iterator[str]:
         """Yield how many constraints were found; with `explain`, before that the steps of each search."""

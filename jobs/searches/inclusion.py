@@ -1,13 +1,15 @@
 """Inclusion dependencies across all files: those that hold, and those that hold for most values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
-from holdfast.constraints import UsageError, json_value
+from holdfast.constraints import InclusionDependency, json_value
 from holdfast.display.texts import counted
 from holdfast.jobs.files.addresses import paths_of
 from holdfast.jobs.files.engines import Engine
-from holdfast.jobs.searches.contract import FileSearch, Line, Shown, note_warnings, steps
+from holdfast.jobs.searches.contract import FileSearch, Line, Rank, Shown, note_warnings, steps
 from holdfast.jobs.searches.request import SearchRequest
 
 if TYPE_CHECKING:
@@ -26,9 +28,7 @@ class InclusionSearch(FileSearch):
         from holdfast.tables import table_names
 
         super().__init__(request)
-        table_names(paths_of(request.files))
-        if request.top is not None and request.min_coverage is not None:
-            raise UsageError("--top and --min-coverage: use one of them")
+        self._names = table_names(paths_of(request.files))
 
     def run(self, engine: Engine, progress: "Progress") -> None:
         """Read the files, and compare their values."""
@@ -41,14 +41,26 @@ class InclusionSearch(FileSearch):
             )
 
     def lines(self) -> Iterator[Line]:
-        """Yield the inclusions that hold, then those that hold for a share of the values."""
-        found, coverage = self._found, self.request.min_coverage
-        for rank, dependency in Shown.of(found, found.constraints.top, self.request).constraints:
-            yield Line(dependency.dependent.table, dependency, rank=rank)
-        if coverage is not None:
-            yield from map(self._near_line, found.constraints.near(coverage))
+        """Yield the inclusions that hold, then those that hold for a share of the values; ranked ones together."""
+        coverage = self.request.min_coverage
+        for rank, dependency in self._shown.constraints:
+            near = self._found.constraints.coverage_of(dependency)
+            yield self._near_line(near, rank) if near.missing_values else _line(dependency, rank)
+        if coverage is not None and not self._is_ranked:
+            yield from map(self._near_line, self._found.constraints.near(coverage))
 
-    def _near_line(self, near: "NearInclusion") -> Line:
+    @cached_property
+    def _shown(self) -> "Shown[InclusionDependency]":
+        found = self._found.constraints
+        least = 1.0 if self.request.min_coverage is None else self.request.min_coverage
+        every = [*self._found, *(near.dependency for near in found.near(least))] if self._is_ranked else self._found
+        return Shown.of(every, partial(found.top, least=least), self.request)
+
+    @property
+    def _is_ranked(self) -> bool:
+        return self.request.top is not None
+
+    def _near_line(self, near: "NearInclusion", rank: "Rank | None" = None) -> Line:
         examples = [json_value(value) for value in self._found.missing(near.dependency)]
         fields = {
             "coverage": round(near.coverage, 6),
@@ -59,7 +71,12 @@ class InclusionSearch(FileSearch):
         missing = f"{counted(near.missing_values, 'value')} missing, {counted(near.missing_occurrences, 'occurrence')}"
         such = ", ".join(map(str, examples))
         note = f"  ({100 * near.coverage:.2f} % covered; {missing}, such as {such})"
-        return Line(near.dependency.dependent.table, near.dependency, fields=fields, note=note, holds=False)
+        return replace(_line(near.dependency, rank), fields=fields, note=note, holds=False)
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """The names of the tables that were searched."""
+        return self._names
 
     def notes(self) -> Iterator[str]:
         """Yield how many inclusions were found; with `explain`, before that the steps of the search."""
@@ -68,3 +85,8 @@ class InclusionSearch(FileSearch):
         columns = counted(len(self._found.constraints.clusters.columns), "column")
         found = counted(len(self._found), "inclusion dependency", "inclusion dependencies")
         yield f"{counted(len(self.request.files), 'table')}, {columns}; {found}"
+        yield from self._shown.notes()
+
+
+def _line(dependency: InclusionDependency, rank: "Rank | None") -> Line:
+    return Line(dependency.dependent.table, dependency, rank=rank)

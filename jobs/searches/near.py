@@ -1,6 +1,6 @@
 """Constraints that hold on each file except for few rows, with these rows as examples.
 
-    constant    {Zip}: [] -> City  (2 of 300 rows, 0.667 %)
+    functional_dependency  Zip -> City  (2 of 300 rows, 0.667 %)
         Zip      City
         "01907"  "Lynn"    tax.csv, line 17
         "10001"  "Albany"  tax.csv, line 20  undecided
@@ -12,10 +12,11 @@ Invariant: an example is one of the rows without which the constraint holds, or 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import NearConstraint, NearShape, Rule, json_value
+from holdfast.constraints import NearConstraint, Rule, json_value
 from holdfast.display.near import but_for
+from holdfast.display.short_forms import kind_name
 from holdfast.display.texts import columns, counted, shown_value
 from holdfast.jobs.files.engines import Engine, NearSearchOptions
 from holdfast.jobs.files.found_rules import Found
@@ -57,8 +58,6 @@ class _FoundOnTable:
 class NearSearch(SearchOfTables):
     """A search for the near constraints of some families."""
 
-    kind_width: ClassVar[int] = max(len(shape.value) for shape in NearShape)
-
     def __init__(self, request: SearchRequest) -> None:
         super().__init__(request)
         self._found: list[_FoundOnTable] = []
@@ -97,6 +96,11 @@ class NearSearch(SearchOfTables):
         self._found.append(_FoundOnTable(near, written, exceptions))
         self._tables[name] = table
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables that were searched."""
+        return list(self._tables)
+
     def lines(self) -> Iterator[Line]:
         """Yield the near constraints of each table, with examples of their exceptions."""
         as_json, examples = self.request.answering.as_json, self.request.examples
@@ -110,7 +114,15 @@ class NearSearch(SearchOfTables):
                 elif found.exceptions is not None:
                     below = _example_lines(table, constraint, found.exceptions[i], examples)
                 note = f"  ({but_for(constraint)})"
-                yield Line(table.schema.table, constraint, constraint.shape.value, rank, fields, note, below)
+                yield Line(
+                    table.schema.table,
+                    constraint,
+                    kind_name(constraint),
+                    rank=rank,
+                    fields=fields,
+                    note=note,
+                    below=below,
+                )
 
     def thresholds(self, found: Sequence[Found], engine: Engine, progress: "Progress") -> dict[Found, int]:
         """Return how many rows violate each constraint that has exceptions, since a rule counts violating rows."""

@@ -58,7 +58,9 @@ class SearchRequest(FilesRequest):
 
     Parameters
     ----------
-    families : the families named by --family; None for all families that the engine can count (with `near`).
+    families : the families named by --family; None for all families; with `near`, for all that the engine can count.
+    kinds : the kinds of constraints that are written; empty for all.
+    bounds : which of `max_predicates`, `max_context` and `cross_columns` are named on the command line.
     near : the share of the rows that may be exceptions; None for constraints that hold.
     max_predicates, max_context : the size of the largest constraints; 0 for all sizes. A context of None has at most
         `DEFAULT_CONTEXT` columns; of near constraints fewer where so many are not feasible.
@@ -72,6 +74,8 @@ class SearchRequest(FilesRequest):
     """
 
     families: tuple[str, ...] | None
+    kinds: tuple[str, ...]
+    bounds: frozenset[str]
     near: Fraction | None
     max_predicates: int
     max_context: int | None

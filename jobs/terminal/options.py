@@ -4,13 +4,14 @@ Invariant: an option means the same in every command that has it; `ReadOptions` 
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.display.short_forms import KINDS
 from holdfast.jobs.terminal.logs import IS_JSON, LOWEST_LEVEL, let_rust_log
 from holdfast.jobs.terminal.progress import LEVELS, LogOptions, progress_on
 
@@ -60,12 +61,13 @@ def number(name: str, text: str, least: int = 0, most: int | None = None, **give
 
 @dataclass(frozen=True)
 class Answering:
-    """How a command answers: --format, --output, --quiet, and --sentences in commands that have this option."""
+    """How a command answers: --format, --output, --quiet, and --sentences and --formal in commands that have these."""
 
     as_json: bool
     output: Path | None
     quiet: bool
     sentences: bool = False
+    formal: bool = False
 
     def progress(self) -> "Progress":
         """Return the progress for the command's notes, on standard error."""
@@ -103,6 +105,7 @@ answering = _stacked(
 
 
 sentences = click.option("--sentences", is_flag=True, help="Add each constraint in plain words.")
+formal = click.option("--formal", is_flag=True, help="Write constraints as --format json has them: not(t.a = s.a).")
 
 speaking = _stacked(
     click.option(
@@ -183,7 +186,8 @@ on_spark = _stacked(
 """How Spark is used: --spark, --master, --conf (settings by name), --work and --block-rows."""
 
 
-EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "dc", "ind")
+FAMILIES = ("key", "fk", "fd", "od", "dc", "ind")
+REPLAYED, REPLAYED_NEAR = ("dc", "od", "ind"), ("key", "fd", "od")
 
 
 class Share(click.ParamType["Fraction"]):
@@ -201,35 +205,59 @@ class Share(click.ParamType["Fraction"]):
             self.fail(str(error), parameter, context)
 
 
-nearly = _stacked(
-    click.option(
-        "--family",
-        metavar="[dc|od|ind]",
-        help="Kind of constraints; with --near some of key,fd,od,dc, or ind [default: key,fd,od].",
-    ),
-    click.option("--near", type=Share(), metavar="SHARE", help="Share of rows that may be exceptions, such as 1%."),
+def family(metavar: str, text: str) -> Decorator:
+    """Return the option --family."""
+    return click.option("--family", metavar=metavar, help=text)
+
+
+def _kinds(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+    """Return the kinds named by --kind, or raise an error."""
+    return () if given is None else _named(given, KINDS, "--kind")
+
+
+kind = click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND,...",
+    callback=_kinds,
+    help=f"Only constraints of these kinds: {', '.join(KINDS)}.",
 )
-"""Which constraints are searched for, and whether they may have exceptions: --family and --near."""
+
+near = click.option("--near", type=Share(), metavar="SHARE", help="Share of rows that may be exceptions, such as 1%.")
 
 
-def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
-    """Return the families named by --family, or raise an error."""
+def families_of(given: str | None, *, near: bool) -> tuple[str, ...] | None:
+    """Return the families named by --family, or raise an error; None for all."""
     if given is None:
-        if not near:
-            raise click.UsageError("Name what to search for: --family dc, od or ind, or --near SHARE.")
-        return NEAR_FAMILIES[:3]
-    named = tuple(dict.fromkeys(given.split(",")))
-    known = NEAR_FAMILIES if near else EXACT_FAMILIES
-    for name in named:
-        if name not in known:
-            hint = "" if near or name not in NEAR_FAMILIES else f" ({name} is searched for with --near)"
-            raise click.BadParameter(f"'{name}' is not one of {', '.join(known)}{hint}.", param_hint="'--family'")
-    if len(named) > 1 and (not near or "ind" in named):
-        kinds = "Inclusions are searched for alone" if near else "One family is searched for at a time"
-        raise click.BadParameter(f"{kinds}: name one family, not {given}.", param_hint="'--family'")
+        return None
+    named = _named(given, FAMILIES)
+    if len(named) > 1 and "ind" in named:
+        text = f"Inclusions are searched for alone: name one family, not {given}; fk is searched for with others."
+        raise click.BadParameter(text, param_hint="'--family'")
     if near and named == ("dc",):
         text = "'dc' is not one of key, fd, od, ind: name one of these too, and both are listed together."
         raise click.BadParameter(text, param_hint="'--family'")
+    return named
+
+
+def replayed_families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
+    """Return the families that `replay` maintains, or raise an error."""
+    if given is None:
+        if not near:
+            raise click.UsageError("Name what to search for: --family dc, od or ind, or --near SHARE.")
+        return REPLAYED_NEAR
+    named = _named(given, (*REPLAYED_NEAR, "ind") if near else REPLAYED)
+    if len(named) > 1 and not near:
+        text = f"One family is searched for at a time: name one family, not {given}."
+        raise click.BadParameter(text, param_hint="'--family'")
+    return named
+
+
+def _named(given: str, known: Sequence[str], option: str = "--family") -> tuple[str, ...]:
+    named = tuple(dict.fromkeys(given.split(",")))
+    for name in named:
+        if name not in known:
+            raise click.BadParameter(f"'{name}' is not one of {', '.join(known)}.", param_hint=f"'{option}'")
     return named
 
 

@@ -47,7 +47,7 @@ def bytes_to(file: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.filename is None or Path(os.fsdecode(error.filename)).parent != file.resolve().parent:
+        if error.filename is None or Path(os.fsdecode(error.filename)).resolve().parent != file.resolve().parent:
             raise
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
 

@@ -35,13 +35,13 @@ def test_text_shows_exceptions_and_rows_and_ends_with_a_summary(capsys: pytest.C
     code, out, err = _run(capsys, "discover", "zips.csv", "--near", "20%", "--family", "fd", "--sentences")
     assert code == 0
     assert out.splitlines() == [
-        "constant    {Zip}: [] -> City  (2 of 10 rows, 20 %)",
+        "functional_dependency  Zip -> City  (2 of 10 rows, 20 %)",
         "    Rows with the same Zip have the same City, but for 2 of 10 rows.",
         "    Zip      City",
         '    "01907"  "Lynn"     zips.csv, line 6',
         '    "02134"  "Boston"   zips.csv, line 10  undecided',
         '    "02134"  "Allston"  zips.csv, line 11  undecided',
-        "constant    {City}: [] -> Zip  (holds)",
+        "functional_dependency  City -> Zip  (holds)",
         "    Rows with the same City have the same Zip.",
     ]
     assert err == (
@@ -92,10 +92,10 @@ def test_rules_accept_what_violates_them_now(capsys: pytest.CaptureFixture[str])
     assert out.splitlines() == [
         "rules:",
         (
-            '  - {name: zips_1, table: zips, od: "{Zip}: [] -> City", max_violating_rows: 7}  '
+            '  - {name: zips_Zip_City, table: zips, fd: "Zip -> City", max_violating_rows: 7}  '
             "# Rows with the same Zip have the same City, but for 2 of 10 rows."
         ),
-        '  - {name: zips_2, table: zips, od: "{City}: [] -> Zip"}  # Rows with the same City have the same Zip.',
+        '  - {name: zips_City_Zip, table: zips, fd: "City -> Zip"}  # Rows with the same City have the same Zip.',
     ]
     assert _run(capsys, *arguments, "--output", "rules.yaml")[0] == 0
     code, out, _ = _run(capsys, "check", "zips.csv", "--rules", "rules.yaml", "--examples", "0")
@@ -112,12 +112,12 @@ def test_a_key_becomes_a_rule_too_and_what_holds_stays_a_line(capsys: pytest.Cap
     _, out, _ = _run(capsys, "discover", "ids.csv", "--near", "25%", "--family", "key", "--as-rules", "--quiet")
     assert out.splitlines()[1:] == [
         (
-            '  - {name: ids_1, table: ids, forbid: "t.id = s.id", max_violating_rows: 2}  '
+            "  - {name: ids_key_id, table: ids, key: [id], max_violating_rows: 2}  "
             "# No two rows have the same id, but for 1 of 4 rows."
         )
     ]
     _, out, _ = _run(capsys, "discover", "ids.csv", "--near", "0%", "--family", "fd", "--as-rules", "--quiet")
-    assert out == "ids_1: {}: [] -> year  # All rows have the same year.\n"
+    assert out == 'rules:\n  - {name: ids_constant_year, table: ids, fd: "-> year"}  # All rows have the same year.\n'
 
 
 @pytest.mark.usefixtures("folder")
@@ -145,9 +145,12 @@ def test_inclusions_nearly_hold_by_coverage(capsys: pytest.CaptureFixture[str]) 
         ("--near 1", "expected a share of the rows from 0% to 50%"),
         ("--near 1% --family dc", "'dc' is not one of key, fd, od, ind"),
         ("--near 1% --family key,ind", "Inclusions are searched for alone"),
-        ("--family dc,od", "One family is searched for at a time"),
-        ("--family key", "key is searched for with --near"),
-        ("", "Name what to search for: --family dc, od or ind, or --near SHARE."),
+        ("--family dc,ind", "Inclusions are searched for alone"),
+        ("--family keys", "'keys' is not one of key, fk, fd, od, dc, ind."),
+        ("--kind fd", "'fd' is not one of key, foreign_key, functional_dependency, constant"),
+        ("--family key --all", "--all is for --top N"),
+        ("--family key --min-coverage 0.5", "--min-coverage is for inclusions and foreign keys"),
+        ("--family key --write-space s.json", "add dc to --family"),
         ("--near 1% --min-coverage 0.5", "leave one of them out"),
         ("--near 1% --spark --family od,fd", "leave out od, or --spark"),
         ("--near 1% --spark --examples 2", "leave it out, or --spark"),
@@ -238,7 +241,7 @@ def test_where_exceptions_are_and_a_rule_that_holds_elsewhere(capsys: pytest.Cap
     code, out, _ = _run(capsys, *arguments, "--examples", "1")
     assert code == 0
     assert out.splitlines()[:5] == [
-        "constant    {Zip}: [] -> City  (15 of 500 rows, 3 %)",
+        "functional_dependency  Zip -> City  (15 of 500 rows, 3 %)",
         "    Zip  City",
         '    5    "n/a"  orders.csv, line 7',
         '    where: source = "import-7": 15 of 15 exceptions, 3 % of all rows',

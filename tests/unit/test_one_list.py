@@ -11,7 +11,7 @@ from holdfast.constraints import DenialConstraint, parse_constraint
 from holdfast.constraints.parsing import parse_rule_body
 from holdfast.discovery.near import lattice
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.searches.one_list import NearForms
+from holdfast.jobs.searches.stated import NearForms
 from tests.taxes import tax_records
 
 SEARCH = ("discover", "tax.csv", "--near", "1%", "--family", "key,fd,od,dc", "--max-predicates", "3", "--examples", "0")
@@ -58,7 +58,7 @@ def test_the_first_are_sound_ones_of_both_kinds(capsys: pytest.CaptureFixture[st
 
 
 def test_no_rule_is_listed_twice_and_all_are_there(capsys: pytest.CaptureFixture[str]) -> None:
-    forms = NearForms(("key", "fd", "od"), 3)
+    forms = NearForms(dict.fromkeys(("key", "fd", "od"), 3))
     lines = _lines(capsys)
     exact = {str(line["constraint"]) for line in lines if line["family"] == "dc"}
     assert exact
@@ -77,14 +77,14 @@ def test_contexts_that_are_too_many_leave_no_denial_constraint_out(
 ) -> None:
     monkeypatch.setattr(lattice, "MOST_CONTEXTS", 10)  # six columns have 15 contexts of two
     lines = _lines(capsys)
-    searched, every = NearForms(("key", "fd", "od"), 1), NearForms(("key", "fd", "od"), 3)
+    searched, every = NearForms(dict.fromkeys(("key", "fd", "od"), 1)), NearForms(dict.fromkeys(("key", "fd", "od"), 3))
     exact = [parse_constraint(str(line["constraint"])) for line in lines if line["family"] == "dc"]
     assert not [one for one in exact if one in searched]
     assert [one for one in exact if one in every], "near constraints of two columns were not searched"
 
 
 def test_a_constraint_without_near_form_is_never_left_out() -> None:
-    forms = NearForms(("key", "fd", "od"), 2)
+    forms = NearForms(dict.fromkeys(("key", "fd", "od"), 2))
     near = ["key(a)", "a, b -> c", "not(t.a = s.a and t.b < s.b and t.c < s.c)", "not(t.b > s.b and t.c < s.c)"]
     other = [
         "key(a, b, c)",

@@ -148,7 +148,7 @@ class InclusionMaintainer:
         """Return how likely each inclusion is a foreign key, from 0 to 1."""
         place = {column.ref: number for number, column in enumerate(self.clusters.columns) if not column.dropped}
         pairs = np.array([(place[c.dependent], place[c.referenced]) for c in constraints], np.int64).reshape(-1, 2)
-        return [Score(score) for score in self.inclusions.scores(pairs).tolist()]
+        return [Score(float(score)) for score in self.inclusions.scores(pairs)]
 
     @property
     def counts(self) -> dict[str, int]:
