@@ -52,6 +52,31 @@ class NearRows:
         return [schema.names[column] for column in self.columns.tolist()]
 
     @classmethod
+    def of_codes(
+        cls, codes: Sequence[DenseCodes] | DenseCodes, columns: Ints, rows: int, copies: Ints | None = None
+    ) -> "NearRows":
+        """Return rows by the codes of columns, which give equality alone. O(n) a column.
+
+        Parameters
+        ----------
+        columns : for each of these columns its position in the schema.
+        rows : how many rows have codes.
+        copies : how often each row counts; None for once.
+        """
+        sizes = [np.bincount(column, copies) for column in codes]
+        order = np.argsort([float((size.astype(np.float64) ** 2).sum()) for size in sizes], kind="stable")
+        every = np.arange(rows)
+        return cls(
+            np.stack([codes[place] for place in order]) if len(order) else np.zeros((0, rows), np.int32),
+            np.array([len(sizes[place]) for place in order], np.int64),
+            np.zeros(len(order), np.int64),
+            columns[order],
+            tuple(False for _ in order),
+            (every if copies is None else np.repeat(every, copies)).astype(np.int32),
+            every,
+        )
+
+    @classmethod
     def of(cls, table: Table, names: Sequence[str], *, ordered: bool = True, threads: int = 1) -> "NearRows":
         """Return the codes of columns of a table; without `ordered` they give equality alone, which is faster.
 

@@ -11,7 +11,8 @@ import pytest
 from holdfast import Maintainer, PredicateSpace, discover, from_arrow
 from holdfast.constraints import Constraint, ConstraintChange, Reason, Violation, parse_constraint
 from holdfast.constraints.scores import Score
-from holdfast.discovery.ranking import Measured, scores_on
+from holdfast.discovery.ranking import scores_on
+from holdfast.discovery.soundness.measured import Measured
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft

@@ -1,0 +1,156 @@
+"""Answers to questions counted on all rows, for constraints whose decision is close in a sample.
+
+    context     groups of all rows -> informative rows, pairs in groups
+    question    the pairs in these groups that satisfy predicates, counted as `check` counts violations
+
+Pairs are counted without being listed, in O(n log n), where a question has at most two inequalities and three
+differences. The pairs of other questions are compared one by one, of more than `_MOST_COMPARED` a part drawn by lot.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from holdfast.constraints import NearShape, PredicateSpace
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.discovery.detection.columns import Columns, SomeRows
+from holdfast.discovery.detection.counting import count, is_counted_by_lists
+from holdfast.discovery.detection.forms import Compared, PairForm
+from holdfast.discovery.detection.grouping import Grouping
+from holdfast.discovery.kernels.near import ContextGroups
+from holdfast.discovery.near.counting import Context, Counter
+from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.swaps import sampled_pairs
+from holdfast.discovery.near.targets import NearTargets
+from holdfast.discovery.soundness.measured import Measured
+from holdfast.discovery.soundness.questions import Answers, Questions
+from holdfast.discovery.threads import cut
+from holdfast.indexes.masks import outcomes_of
+from holdfast.indexes.threads import mapped
+from holdfast.tables.arrays import Flags, Ints, Outcomes, Positions, Rows
+
+_MOST_COMPARED = 1 << 18
+
+
+class EveryRow:
+    """All rows of a table that are at hand, in groups that agree on some of its columns.
+
+    Parameters
+    ----------
+    measured : the table.
+    columns : the columns that contexts may have, by their positions in the schema.
+    """
+
+    def __init__(self, measured: Measured, columns: Ints) -> None:
+        self.columns: Columns = measured.every
+        codes = [self.columns.alike(column, column).left for column in columns.tolist()]
+        weight = self.columns.weight
+        self._has_copies = weight is not None and bool((weight > 1).any())
+        self.rows = NearRows.of_codes(codes, columns, self.columns.rows, weight if self._has_copies else None)
+        self.scale = measured.rows / max(measured.at_hand, 1)
+
+    def counter(self) -> Counter:
+        """Return what finds groups in one thread."""
+        return Counter(self.rows, NearTargets(self.rows, frozenset({NearShape.KEY})))
+
+    def informative(self, groups: ContextGroups) -> float:
+        """Return the rows besides the first one of each group, for as many rows as the table has."""
+        return groups.key_exceptions * self.scale
+
+    def distinct(self, rows: Rows) -> Positions:
+        """Return rows in groups without their copies."""
+        return np.unique(rows).astype(np.int64) if self._has_copies else rows.astype(np.int64)
+
+
+def count_informative(
+    answers: Answers, questions: Questions, every: EveryRow, space: PredicateSpace, threads: int
+) -> None:
+    """Count the informative rows of whole constraints. O(n) for each context."""
+
+    def work(some: Sequence[tuple[Context, Positions]]) -> None:
+        counter = every.counter()
+        for context, numbers in some:
+            answers.informative[numbers] = every.informative(counter.groups(context))
+
+    tasks = questions.by_context(np.flatnonzero(questions.is_whole), every.rows.columns, space)
+    mapped(threads, work, cut(tasks, threads))
+
+
+def count_exactly(
+    answers: Answers, questions: Questions, some: Positions, every: EveryRow, space: PredicateSpace, threads: int
+) -> None:
+    """Replace the answers to some questions by those of all rows. O(n log n) for each."""
+    others, last = (outcomes_of(masks[some], space) for masks in (questions.others, questions.last))
+    place = np.zeros(len(questions.number), np.int64)
+    place[some] = np.arange(len(some))
+
+    def work(part: Sequence[tuple[Context, Positions]]) -> None:
+        counter = every.counter()
+        for context, numbers in part:
+            groups = counter.groups(context)
+            answers.informative[numbers] = every.informative(groups)
+            pairs = _PairsInGroups(every, groups)
+            for number in numbers.tolist():
+                given = _compared(others[:, place[number]], space)
+                asked = () if questions.is_whole[number] else _compared(last[:, place[number]], space)
+                found = pairs.rates(given, asked)
+                answers.share[:, number], answers.rate[:, number] = found
+
+    tasks = questions.by_context(some, every.rows.columns, space)
+    mapped(threads, work, cut(tasks, threads))
+
+
+class _PairsInGroups:
+    """Counts pairs of rows in the groups of one context."""
+
+    def __init__(self, every: EveryRow, groups: ContextGroups) -> None:
+        self._every, self._groups = every.columns, groups
+        self._rows = SomeRows(every.columns, every.distinct(groups.rows))
+        self._grouping = Grouping(self._rows)
+        self._counts: dict[tuple[Compared, ...], int] = {}
+
+    def rates(self, others: tuple[Compared, ...], last: tuple[Compared, ...]) -> tuple[float, float]:
+        """Return the share of the pairs that satisfy some predicates, and how often these satisfy the last one.
+
+        Without a last one, no pair satisfies it.
+        """
+        pairs = self._groups.pairs
+        if pairs > _MOST_COMPARED and any(map(is_counted_by_lists, (PairForm(others), PairForm(others + last)))):
+            return self._rates_of_some(others, last)
+        satisfied = self._count(others)
+        with_last = self._count(tuple(sorted(others + last, key=_by_columns))) if last else 0
+        return satisfied / max(pairs, 1), with_last / max(satisfied, 1)
+
+    def _count(self, compared: tuple[Compared, ...]) -> int:
+        """Return the number of pairs in groups that satisfy predicates, those of the context among them."""
+        if all(one.left == one.right and one.allowed == EQUAL for one in compared):
+            return self._groups.pairs
+        if compared not in self._counts:
+            self._counts[compared] = count(self._rows, self._grouping, PairForm(compared)).pairs
+        return self._counts[compared]
+
+    def _rates_of_some(self, others: tuple[Compared, ...], last: tuple[Compared, ...]) -> tuple[float, float]:
+        """Return the same from pairs that are drawn by lot."""
+        t, s = sampled_pairs(self._groups, _MOST_COMPARED)
+        satisfied = self._satisfy(t, s, others)
+        with_last = int((satisfied & self._satisfy(t, s, last)).sum()) if last else 0
+        return float(satisfied.mean()), with_last / max(int(satisfied.sum()), 1)
+
+    def _satisfy(self, t: Rows, s: Rows, compared: tuple[Compared, ...]) -> Flags:
+        """Return which of some pairs satisfy predicates."""
+        found = np.ones(len(t), np.bool_)
+        for one in compared:
+            sides = (self._every.ranked if one.needs_order else self._every.alike)(one.left, one.right)
+            a, b = sides.left[t], sides.right[s]
+            found &= (np.where(a < b, LESS, np.where(a == b, EQUAL, GREATER)) & one.allowed) != 0
+        return found
+
+
+def _compared(outcomes: Outcomes, space: PredicateSpace) -> tuple[Compared, ...]:
+    """Return the outcomes that predicates allow, of the column pairs that they compare."""
+    allowed = zip(space.pairs, outcomes.tolist(), strict=True)
+    return tuple(Compared(pair.left, pair.right, some) for pair, some in allowed if some != EVERY_OUTCOME)
+
+
+def _by_columns(one: Compared) -> tuple[int, int]:
+    return one.left, one.right
