@@ -3,8 +3,9 @@
     context     groups of all rows -> informative rows, pairs in groups
     question    the pairs in these groups that satisfy predicates, counted as `check` counts violations
 
-Pairs are counted without being listed, in O(n log n), where a question has at most two inequalities and three
-differences. The pairs of other questions are compared one by one, of more than `_MOST_COMPARED` a part drawn by lot.
+Pairs are counted without being listed, in O(m log m), where a question has at most two inequalities and three
+differences, and at most `_MOST_ROWS` rows are in groups. Otherwise pairs are compared one by one: all of them, or
+`_MOST_COMPARED` that are drawn by lot from the groups of all rows.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ from holdfast.indexes.masks import outcomes_of
 from holdfast.indexes.threads import mapped
 from holdfast.tables.arrays import Flags, Ints, Outcomes, Positions, Rows
 
-_MOST_COMPARED = 1 << 18
+_MOST_ROWS, _MOST_COMPARED = 1 << 18, 1 << 17
 
 
 class EveryRow:
@@ -79,7 +80,7 @@ def count_informative(
 def count_exactly(
     answers: Answers, questions: Questions, some: Positions, every: EveryRow, space: PredicateSpace, threads: int
 ) -> None:
-    """Replace the answers to some questions by those of all rows. O(n log n) for each."""
+    """Replace the answers to some questions by those of all rows. O(n) for each context, then as the module says."""
     others, last = (outcomes_of(masks[some], space) for masks in (questions.others, questions.last))
     place = np.zeros(len(questions.number), np.int64)
     place[some] = np.arange(len(some))
@@ -115,7 +116,7 @@ class _PairsInGroups:
         Without a last one, no pair satisfies it.
         """
         pairs = self._groups.pairs
-        if pairs > _MOST_COMPARED and any(map(is_counted_by_lists, (PairForm(others), PairForm(others + last)))):
+        if len(self._groups.rows) > _MOST_ROWS or is_counted_by_lists(PairForm(others + last)):
             return self._rates_of_some(others, last)
         satisfied = self._count(others)
         with_last = self._count(tuple(sorted(others + last, key=_by_columns))) if last else 0
@@ -130,11 +131,12 @@ class _PairsInGroups:
         return self._counts[compared]
 
     def _rates_of_some(self, others: tuple[Compared, ...], last: tuple[Compared, ...]) -> tuple[float, float]:
-        """Return the same from pairs that are drawn by lot."""
+        """Return the same by comparing pairs, all or a part of them."""
         t, s = sampled_pairs(self._groups, _MOST_COMPARED)
         satisfied = self._satisfy(t, s, others)
         with_last = int((satisfied & self._satisfy(t, s, last)).sum()) if last else 0
-        return float(satisfied.mean()), with_last / max(int(satisfied.sum()), 1)
+        found = int(satisfied.sum())
+        return found / max(len(t), 1), with_last / max(found, 1)
 
     def _satisfy(self, t: Rows, s: Rows, compared: tuple[Compared, ...]) -> Flags:
         """Return which of some pairs satisfy predicates."""
