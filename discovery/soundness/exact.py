@@ -24,7 +24,7 @@ from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.swaps import sampled_pairs
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.discovery.soundness.measured import Measured
-from holdfast.discovery.soundness.questions import Answers, Questions
+from holdfast.discovery.soundness.questions import PairRates, Questions
 from holdfast.discovery.threads import cut
 from holdfast.indexes.masks import outcomes_of
 from holdfast.indexes.threads import mapped
@@ -64,7 +64,7 @@ class EveryRow:
 
 
 def count_informative(
-    answers: Answers, questions: Questions, every: EveryRow, space: PredicateSpace, threads: int
+    answers: PairRates, questions: Questions, every: EveryRow, space: PredicateSpace, threads: int
 ) -> None:
     """Count the informative rows of whole constraints. O(n) for each context."""
 
@@ -78,7 +78,7 @@ def count_informative(
 
 
 def count_exactly(
-    answers: Answers, questions: Questions, some: Positions, every: EveryRow, space: PredicateSpace, threads: int
+    answers: PairRates, questions: Questions, some: Positions, every: EveryRow, space: PredicateSpace, threads: int
 ) -> None:
     """Replace the answers to some questions by those of all rows. O(n) for each context, then as the module says."""
     others, last = (outcomes_of(masks[some], space) for masks in (questions.others, questions.last))

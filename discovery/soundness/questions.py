@@ -84,7 +84,7 @@ class Questions(NamedTuple):
         return sorted(zip(contexts, asked, strict=True), key=lambda task: task[0])
 
 
-class Answers(NamedTuple):
+class PairRates(NamedTuple):
     """Answers to k questions.
 
     Parameters
@@ -99,7 +99,7 @@ class Answers(NamedTuple):
     rate: Bounds
 
     @classmethod
-    def unknown(cls, questions: int) -> "Answers":
+    def unknown(cls, questions: int) -> "PairRates":
         """Return answers that are still to be found."""
         return cls(np.zeros(questions), np.zeros((3, questions)), np.zeros((3, questions)))
 

@@ -17,7 +17,7 @@ from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.swaps import sampled_pairs
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.discovery.soundness.measured import Measured
-from holdfast.discovery.soundness.questions import Answers, Bounds, Questions
+from holdfast.discovery.soundness.questions import Bounds, PairRates, Questions
 from holdfast.discovery.threads import cut
 from holdfast.indexes.threads import mapped
 from holdfast.tables.arrays import Ints, Positions, Rows, Words
@@ -26,11 +26,11 @@ _PAIRS = 8_000
 _DEVIATIONS = 3
 
 
-def sampled(questions: Questions, measured: Measured, space: PredicateSpace, threads: int) -> Answers:
+def sampled(questions: Questions, measured: Measured, space: PredicateSpace, threads: int) -> PairRates:
     """Return answers from the rows that are drawn by lot. O(rows) for each context, and a sample of its pairs."""
     codes = measured.codes
     rows = NearRows.of_codes(codes.left[: len(space.schema)], np.arange(len(space.schema)), codes.rows)
-    answers = Answers.unknown(len(questions.number))
+    answers = PairRates.unknown(len(questions.number))
 
     def answer(some: Sequence[tuple[Context, Positions]]) -> None:
         counter = Counter(rows, NearTargets(rows, frozenset({NearShape.KEY})))

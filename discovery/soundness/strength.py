@@ -35,7 +35,7 @@ from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.discovery.soundness.exact import EveryRow, count_exactly, count_informative
 from holdfast.discovery.soundness.measured import Measured
-from holdfast.discovery.soundness.questions import Answers, Bounds, Questions
+from holdfast.discovery.soundness.questions import Bounds, PairRates, Questions
 from holdfast.discovery.soundness.sampled import sampled
 from holdfast.indexes.masks import outcomes_of
 from holdfast.tables.arrays import Flags, Floats, Positions, Words
@@ -113,7 +113,7 @@ class _Strengths(NamedTuple):
     of_constraints: Bounds
 
     @classmethod
-    def of(cls, questions: Questions, answers: Answers) -> "_Strengths":
+    def of(cls, questions: Questions, answers: PairRates) -> "_Strengths":
         """Compare the rates of parts with those of whole constraints."""
         whole = np.flatnonzero(questions.is_whole)
         constraints = int(questions.number.max()) + 1
@@ -131,7 +131,7 @@ class _Strengths(NamedTuple):
         return cls(whole, choice, least, strength, weakest)
 
 
-def _close(questions: Questions, answers: Answers, decided: Flags | None) -> Positions:
+def _close(questions: Questions, answers: PairRates, decided: Flags | None) -> Positions:
     """Return the questions whose exact answers decide whether constraints are sound."""
     strengths = _Strengths.of(questions, answers)
     is_close = _is_close(strengths.of_constraints)
@@ -149,7 +149,7 @@ def _is_close(strength: Bounds) -> Flags:
     return np.asarray((low < SOUND) & (high >= SOUND))
 
 
-def _of_constraints(questions: Questions, answers: Answers) -> tuple[Floats, Floats]:
+def _of_constraints(questions: Questions, answers: PairRates) -> tuple[Floats, Floats]:
     """Return the strength and the support of each constraint."""
     strengths = _Strengths.of(questions, answers)
     fewest = np.full(strengths.of_constraints.shape[1], np.inf)
