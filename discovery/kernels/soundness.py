@@ -9,12 +9,12 @@ _ZERO = np.uint64(0)
 
 
 @njit(cache=True, nogil=True)
-def rates_kernel(words: Words, counts: Ints, others: Words, last: Words, out: Ints) -> None:
+def rates_kernel(words: Words, others: Words, last: Words, out: Ints) -> None:
     """Count for each of k questions the pairs that satisfy some predicates, and of these those that satisfy another.
 
     Parameters
     ----------
-    words, counts : (e, W) distinct evidences, and the number of pairs with each.
+    words : (m, W) the evidence of each pair.
     others, last : (k, W) masks: the predicates, and the other predicate.
     out : (k, 2) the two numbers of pairs of each question.
     """
@@ -26,10 +26,10 @@ def rates_kernel(words: Words, counts: Ints, others: Words, last: Words, out: In
                 outside |= words[e, w] & ~others[question, w]
             if outside != _ZERO:
                 continue
-            satisfied += counts[e]
+            satisfied += 1
             for w in range(words.shape[1]):
                 outside |= words[e, w] & ~last[question, w]
             if outside == _ZERO:
-                with_last += counts[e]
+                with_last += 1
         out[question, 0] = satisfied
         out[question, 1] = with_last

@@ -37,9 +37,9 @@ def sampled(questions: Questions, measured: Measured, space: PredicateSpace, thr
         for context, numbers in some:
             groups = counter.groups(context)
             left, right = sampled_pairs(groups, _PAIRS)
-            words, repeated = _evidences(codes, space, left, right)
+            words = _evidences(codes, space, left, right)
             counts = np.zeros((len(numbers), 2), np.int64)
-            rates_kernel(words, repeated, questions.others[numbers], questions.last[numbers], counts)
+            rates_kernel(words, questions.others[numbers], questions.last[numbers], counts)
             satisfied, with_last = counts.T
             independent = 1.0
             if not measured.is_whole and len(left):
@@ -71,12 +71,12 @@ def _bounds(counted: Ints, of: Ints, independent: float) -> Bounds:
     return np.asarray(np.minimum(found, 1.0))
 
 
-def _evidences(codes: PairCodes, space: PredicateSpace, left: Rows, right: Rows) -> tuple[Words, Ints]:
-    """Return the distinct evidences of pairs of rows, and the number of pairs with each."""
+def _evidences(codes: PairCodes, space: PredicateSpace, left: Rows, right: Rows) -> Words:
+    """Return the evidences of pairs of rows."""
     every = np.zeros((len(left), space.word_count), np.uint64)
     for place, pair in enumerate(space.pairs):
         a, b = codes.left[place][left], codes.right[place][right]
-        outcome = np.where(a == b, 2, np.where(a < b, 1, 4)) if pair.ordered else np.where(a == b, 1, 2)
+        equal = a == b
+        outcome = np.where(equal, 2, np.where(a < b, 1, 4)) if pair.ordered else np.where(equal, 1, 2)
         every[:, pair.offset // 64] |= outcome.astype(np.uint64) << np.uint64(pair.offset % 64)
-    words, counts = np.unique(every, axis=0, return_counts=True)
-    return words, counts.astype(np.int64)
+    return every

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import DenialConstraint, Family, PredicateSpace
+from holdfast.constraints import DenialConstraint, Family, PredicateSpace, parse_denial
 from holdfast.constraints.scores import SOUND
 from holdfast.discovery.discover import discover
-from holdfast.discovery.soundness import measured, sampled
+from holdfast.discovery.ranking import scores_on
+from holdfast.discovery.soundness import exact, measured, sampled
 from holdfast.discovery.soundness.measured import Measured
 from holdfast.discovery.soundness.strength import soundness
 from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -109,8 +110,10 @@ def test_strength_and_support_are_those_of_the_definition(both: tuple[OracleTabl
     _compare_with_the_definition(theirs, table, space, Measured.of_table(table, space))
 
 
-@given(tables(max_columns=3, max_rows=9), st.booleans(), st.integers(1, 9))
-def test_close_decisions_are_exact(both: tuple[OracleTable, Table], crosses: bool, rows: int) -> None:
+@given(tables(max_columns=3, max_rows=9), st.booleans(), st.integers(1, 9), st.booleans())
+def test_close_decisions_are_exact(
+    both: tuple[OracleTable, Table], crosses: bool, rows: int, without_listing: bool
+) -> None:
     """Few sampled rows and pairs, whose errors leave everything open: all that rows could decide is counted."""
     theirs, table = both
     space = _space(theirs, table, crosses=crosses)
@@ -118,6 +121,7 @@ def test_close_decisions_are_exact(both: tuple[OracleTable, Table], crosses: boo
         patch.setattr(measured, "_ROWS", rows)
         patch.setattr(sampled, "_PAIRS", 1)
         patch.setattr(sampled, "_DEVIATIONS", 100)
+        patch.setattr(exact, "_MOST_ROWS", 1 << 18 if without_listing else 0)
         _compare_with_the_definition(theirs, table, space, Measured.of_table(table, space))
         live = Maintainer.seed(table, space=space, threads=1)._rows
         _compare_with_the_definition(theirs, table, space, Measured.of_rows(live, space))
@@ -174,19 +178,37 @@ def test_decisions_on_a_sample_are_those_on_all_rows(seed: int) -> None:
     masks, space = found.constraints.masks, found.space
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampled, "_PAIRS", 1 << 22)
-        exact = soundness(masks, Measured.of_table(table, space), space)
+        of_all = soundness(masks, Measured.of_table(table, space), space)
         patch.setattr(sampled, "_PAIRS", 400)
         patch.setattr(measured, "_ROWS", 160)
         of_some = soundness(masks, Measured.of_table(table, space), space)
         live = Maintainer.seed(table, space=space, threads=1)._rows
         of_live = soundness(masks, Measured.of_rows(live, space), space)
-    is_sound = exact.strength >= SOUND
+    is_sound = of_all.strength >= SOUND
     assert is_sound.any()
     assert not is_sound.all()
     for scored in (of_some, of_live):
         assert (scored.strength >= SOUND).tolist() == is_sound.tolist()
-        large = exact.support > n / 4
-        assert scored.support[large] == pytest.approx(exact.support[large], rel=0.4)
+        large = of_all.support > n / 4
+        assert scored.support[large] == pytest.approx(of_all.support[large], rel=0.4)
+
+
+def test_groups_that_a_sample_of_the_rows_misses_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 of 6,000 rows hardly two have one order number; with all rows, half of them could have broken the rule."""
+    rng = np.random.default_rng(8)
+    n = 6_000
+    order = rng.permutation(np.repeat(np.arange(n // 2), 2))
+    columns = {"order": order, "customer": rng.integers(0, 900, n // 2)[order], "item": rng.integers(0, 99, n)}
+    table = from_arrow(pa.table(columns), "r")
+    space = PredicateSpace.build(table.schema, ())
+    rule = np.array([space.words(space.mask(parse_denial("not(t.order = s.order and t.customer != s.customer)")))])
+    monkeypatch.setattr(measured, "_ROWS", 300)
+    live = Maintainer.seed(table, space=space, threads=1)._rows
+    for on in (Measured.of_table(table, space), Measured.of_rows(live, space)):
+        (score,) = scores_on(rule.astype(np.uint64), on, space)
+        assert (score.sound, score.support) == (True, n // 2)
+    (score,) = scores_on(rule.astype(np.uint64), Measured.of_table(table.between(0, 3_000), space, n), space)
+    assert score.support == pytest.approx(2 * (3_000 - len(np.unique(order[:3_000]))))
 
 
 def test_copies_of_a_row_are_rows() -> None:
