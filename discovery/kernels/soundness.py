@@ -1,11 +1,25 @@
 """Counts pairs of rows that satisfy predicates, and those of them that satisfy one predicate more."""
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
-from holdfast.tables.arrays import Ints, Words
+from holdfast.tables.arrays import DenseCodes, Ints, Rows, Words
 
 _ZERO = np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def outcomes_kernel(
+    left: DenseCodes, right: DenseCodes, t: Rows, s: Rows, is_ordered: bool, shift: int, out: Words
+) -> None:
+    """Add the outcomes of pairs of rows on one column pair to their evidences, from bit `shift` on."""
+    at = uint64(shift)
+    for i in range(len(t)):
+        a, b = left[t[i]], right[s[i]]
+        if is_ordered:
+            out[i] |= (uint64(a < b) | uint64(a == b) << uint64(1) | uint64(a > b) << uint64(2)) << at
+        else:
+            out[i] |= (uint64(a == b) | uint64(a != b) << uint64(1)) << at
 
 
 @njit(cache=True, nogil=True)

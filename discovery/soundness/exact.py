@@ -9,6 +9,7 @@ differences, and at most `_MOST_ROWS` rows are in groups. Otherwise pairs are co
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from holdfast.discovery.soundness.questions import PairRates, Questions
 from holdfast.discovery.threads import cut
 from holdfast.indexes.masks import outcomes_of
 from holdfast.indexes.threads import mapped
-from holdfast.tables.arrays import Flags, Ints, Outcomes, Positions, Rows
+from holdfast.tables.arrays import DenseCodes, Flags, Ints, Outcomes, Positions, Rows
 
 _MOST_ROWS, _MOST_COMPARED = 1 << 18, 1 << 17
 
@@ -109,6 +110,7 @@ class _PairsInGroups:
         self._rows = SomeRows(every.columns, every.distinct(groups.rows))
         self._grouping = Grouping(self._rows)
         self._counts: dict[tuple[Compared, ...], int] = {}
+        self._satisfied: dict[Compared, Flags] = {}
 
     def rates(self, others: tuple[Compared, ...], last: tuple[Compared, ...]) -> tuple[float, float]:
         """Return the share of the pairs that satisfy some predicates, and how often these satisfy the last one.
@@ -132,20 +134,36 @@ class _PairsInGroups:
 
     def _rates_of_some(self, others: tuple[Compared, ...], last: tuple[Compared, ...]) -> tuple[float, float]:
         """Return the same by comparing pairs, all or a part of them."""
-        t, s = sampled_pairs(self._groups, _MOST_COMPARED)
-        satisfied = self._satisfy(t, s, others)
-        with_last = int((satisfied & self._satisfy(t, s, last)).sum()) if last else 0
+        satisfied = self._satisfying(others)
+        with_last = int((satisfied & self._satisfying(last)).sum()) if last else 0
         found = int(satisfied.sum())
-        return found / max(len(t), 1), with_last / max(found, 1)
+        return found / max(len(satisfied), 1), with_last / max(found, 1)
 
-    def _satisfy(self, t: Rows, s: Rows, compared: tuple[Compared, ...]) -> Flags:
-        """Return which of some pairs satisfy predicates."""
+    @cached_property
+    def _some(self) -> tuple[Rows, Rows]:
+        """The pairs that are compared."""
+        return sampled_pairs(self._groups, _MOST_COMPARED)
+
+    def _satisfying(self, compared: tuple[Compared, ...]) -> Flags:
+        """Return which of the pairs that are compared satisfy predicates."""
+        t, s = self._some
         found = np.ones(len(t), np.bool_)
         for one in compared:
-            sides = (self._every.ranked if one.needs_order else self._every.alike)(one.left, one.right)
-            a, b = sides.left[t], sides.right[s]
-            found &= (np.where(a < b, LESS, np.where(a == b, EQUAL, GREATER)) & one.allowed) != 0
+            if one not in self._satisfied:
+                sides = (self._every.ranked if one.needs_order else self._every.alike)(one.left, one.right)
+                self._satisfied[one] = _is_allowed(sides.left[t], sides.right[s], one.allowed)
+            found &= self._satisfied[one]
         return found
+
+
+def _is_allowed(a: DenseCodes, b: DenseCodes, allowed: int) -> Flags:
+    """Return where the outcome between two codes is allowed."""
+    found = (a == b) if allowed & EQUAL else np.zeros(len(a), np.bool_)
+    if allowed & LESS:
+        found |= a < b
+    if allowed & GREATER:
+        found |= a > b
+    return found
 
 
 def _compared(outcomes: Outcomes, space: PredicateSpace) -> tuple[Compared, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.constraints import NearShape, PredicateSpace
 from holdfast.discovery.kernels.evidence import PairCodes
-from holdfast.discovery.kernels.soundness import rates_kernel
+from holdfast.discovery.kernels.soundness import outcomes_kernel, rates_kernel
 from holdfast.discovery.near.counting import Context, Counter
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.swaps import sampled_pairs
@@ -73,10 +73,8 @@ def _bounds(counted: Ints, of: Ints, independent: float) -> Bounds:
 
 def _evidences(codes: PairCodes, space: PredicateSpace, left: Rows, right: Rows) -> Words:
     """Return the evidences of pairs of rows."""
-    every = np.zeros((len(left), space.word_count), np.uint64)
+    every = np.zeros((space.word_count, len(left)), np.uint64)
     for place, pair in enumerate(space.pairs):
-        a, b = codes.left[place][left], codes.right[place][right]
-        equal = a == b
-        outcome = np.where(equal, 2, np.where(a < b, 1, 4)) if pair.ordered else np.where(equal, 1, 2)
-        every[:, pair.offset // 64] |= outcome.astype(np.uint64) << np.uint64(pair.offset % 64)
-    return every
+        word, shift = divmod(pair.offset, 64)
+        outcomes_kernel(codes.left[place], codes.right[place], left, right, pair.ordered, shift, every[word])
+    return np.ascontiguousarray(every.T)
