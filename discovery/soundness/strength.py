@@ -70,7 +70,7 @@ def soundness(
     decided : the constraints that are not sound whatever their strength; None for no constraints.
     """
     found = Soundness(np.zeros(len(masks)), np.zeros(len(masks)))
-    if not len(masks) or measured.rows < 2:
+    if not len(masks) or measured.at_hand < 2:
         return found
     outcomes = outcomes_of(masks, space)
     constrained = outcomes != EVERY_OUTCOME

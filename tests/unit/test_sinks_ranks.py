@@ -160,4 +160,6 @@ def test_no_rows_have_scores_too() -> None:
     space = PredicateSpace(table.schema)
     rows = Maintainer.seed(table, space=space, threads=1)._rows
     masks = discover(from_arrow(tax_records(50), "tax"), space=space).constraints.masks
-    assert all(score.sound is False for score in scores_on(masks, Measured.of_rows(rows, space), space))
+    nothing = Measured.of_table(table.between(0, 0), space, 100)  # a sample that missed all rows
+    for measured in (Measured.of_rows(rows, space), nothing):
+        assert {(score.sound, score.support) for score in scores_on(masks, measured, space)} == {(False, 0)}
