@@ -7,6 +7,8 @@ Suspects: how many are
 cells that differ between the dirty and the clean table (numbers compared by value, quotes removed), and how many of
 these cells they are; on tables without errors, how many there are at all. Errors of our own in other tables: half of
 them a value of another row, half a value with a letter more. Two threads; seconds are of one run, without reading.
+
+Constraints that appear on a live table: processor time of scoring one of them, and all at once, as the table grows.
 """
 
 import json
@@ -54,6 +56,8 @@ def points() -> Iterator[Point]:
             yield {**about, **_sound(FOLDER / f"{table}.csv.gz", cross, experts=table.startswith("tax"))}
     for rows in (60, 300, 1_000, 2_000):
         yield {"table": "random", "rows": rows, **_sound(_random(rows))}
+    for rows in (30_000, 100_000, 1_000_000):
+        yield {"table": f"tax {rows:,} x 12, live", **_appearing(rows)}
     dirty, clean = _cells("tax55k_dirty"), _cells("tax55k_clean")
     wrong = np.column_stack([(_compared(dirty[name]) != _compared(clean[name])).to_numpy() for name in dirty])
     yield {"table": "tax55k_dirty", **_suspects(dirty, wrong)}
@@ -136,6 +140,35 @@ def _sound(data: pd.DataFrame | Path, cross_columns: str = "auto", *, experts: b
     wanted = {str(found.space.canonical(rule)) for rule in rules}
     places = [place for place, (_, constraint) in enumerate(best, 1) if str(constraint) in wanted]
     return {**point, f"among_the_first_{FIRST}": sum(place <= FIRST for place in places), "places": places}
+
+
+def _appearing(rows: int) -> Point:
+    """Return what it takes to score constraints of a live table: those of its first 100,000 rows."""
+    from holdfast.discovery.discover import discover
+    from holdfast.discovery.ranking import scores_on
+    from holdfast.discovery.soundness.measured import Measured
+    from holdfast.indexes.rows import RowSet
+    from holdfast.tables import from_arrow
+    from tests.taxes import WIDE, tax_records
+
+    found = discover(from_arrow(tax_records(min(rows, 100_000), WIDE), "tax"), threads=2)
+    masks, space = found.constraints.masks, found.space
+    live = RowSet(space)
+    live.fill(from_arrow(tax_records(rows, WIDE), "tax"))
+
+    def seconds(some: Any) -> float:
+        start = process_time()
+        scores_on(some, Measured.of_rows(live, space), space)
+        return process_time() - start
+
+    each = [min(seconds(masks[i : i + 1]) for _ in range(2)) for i in range(len(masks))]
+    return {
+        "denial_constraints": len(masks),
+        "one_ms": round(1_000 * float(np.median(each)), 1),
+        "one_mean_ms": round(1_000 * float(np.mean(each)), 1),
+        "one_slowest_ms": round(1_000 * max(each), 1),
+        "all_ms": round(1_000 * seconds(masks), 1),
+    }
 
 
 def _random(rows: int) -> pd.DataFrame:

@@ -18,8 +18,9 @@ from holdfast.discovery.explained import Explained
 from holdfast.discovery.found import FoundConstraints
 from holdfast.discovery.near.discover import FAMILIES, NearDiscovered, discover_near, shapes_of
 from holdfast.discovery.order.seeding import seed_order
-from holdfast.discovery.ranking import Measured, scores_on
+from holdfast.discovery.ranking import scores_on
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
+from holdfast.discovery.soundness.measured import Measured
 from holdfast.display.constraints import NOUNS, Constraints, Ranked
 from holdfast.display.texts import counted
 from holdfast.tables import Table, as_table, space_of

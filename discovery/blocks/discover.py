@@ -25,8 +25,8 @@ from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.near.suspects import LEAST_SCORE
-from holdfast.discovery.ranking import Measured
 from holdfast.discovery.reported import ReportedSet
+from holdfast.discovery.soundness.measured import Measured
 from holdfast.display.concentrations import Concentrations
 from holdfast.display.suspects import Suspects
 from holdfast.tables import related_space
@@ -78,11 +78,11 @@ def _measured_of(table: BlockTable, space: PredicateSpace) -> Measured:
     """Return rows of the first blocks."""
     rows = np.cumsum([0, *(block.rows for block in table.base.blocks)])
     some = tuple(block for block, before in zip(table.base.blocks, rows, strict=False) if before < _RANKED_ON)
-    return next(iter(table.executors.run(partial(_coded, table.source, space), [some])))
+    return next(iter(table.executors.run(partial(_coded, table.source, space, table.row_count), [some])))
 
 
-def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> Measured:
-    return Measured.of_table(rows_of(source.read_all(blocks), source.schema).table, space)
+def _coded(source: Source, space: PredicateSpace, rows: int, blocks: tuple[Block, ...]) -> Measured:
+    return Measured.of_table(rows_of(source.read_all(blocks), source.schema).table, space, rows)
 
 
 _NOT_LISTED = (

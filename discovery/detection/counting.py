@@ -73,7 +73,7 @@ def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1
 def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> RuleCount:
     """Count by the method that fits the rule's form."""
     alone, weight = breaks_alone(columns, form), columns.weight
-    if len(form.differences) > _MOST_DIFFERENCES or len(form.inequalities) > _MOST_SWEPT:
+    if is_counted_by_lists(form):
         as_t, as_s = _by_lists(columns, grouping, form)
     elif not form.inequalities:
         as_t, as_s = _by_sizes(columns, grouping, form)
@@ -89,6 +89,11 @@ def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int)
     pairs = int(as_t.sum() if weight is None else weight @ as_t)
     first = as_t > 0
     return RuleCount(pairs, first, first if as_s is as_t else as_s > 0, weight)
+
+
+def is_counted_by_lists(form: PairForm) -> bool:
+    """Whether counting lists rows that break the rule, so that its time grows with the number of pairs."""
+    return len(form.differences) > _MOST_DIFFERENCES or len(form.inequalities) > _MOST_SWEPT
 
 
 def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> Positions | None:

@@ -4,7 +4,7 @@ Codes are ranks within the table, so they live only as long as one computation a
 start at 1: null is lowest where values have an order, and different from all values where they have none.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,23 +21,38 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
     """Return the codes of the table's distinct rows. O(n log n) per column."""
     own = [column_codes(column, table) for column in table.columns]
     first, second = _distinct(own, table.row_count)
-    left = np.empty((len(space.pairs), len(first)), np.int32)
+    columns = table.columns
+    if len(first) < table.row_count:
+        own, columns = [codes[first] for codes in own], tuple(column.at(first) for column in columns)
+    return PairCodes(*_sides(own, columns, table, space), first, second)
+
+
+def row_codes(table: Table, space: PredicateSpace, rows: Ints) -> PairCodes:
+    """Return the codes of some rows of a table, where equal rows are rows of their own."""
+    columns = table.columns if len(rows) == table.row_count else tuple(column.at(rows) for column in table.columns)
+    own = [column_codes(column, table) for column in columns]
+    return PairCodes(*_sides(own, columns, table, space), rows, np.full(len(rows), -1))
+
+
+def _sides(
+    own: list[DenseCodes], columns: Sequence[EncodedColumn], table: Table, space: PredicateSpace
+) -> tuple[DenseCodes, DenseCodes]:
+    """Return the codes of rows as t and as s for each column pair, given the codes of each column alone."""
+    rows = len(own[0]) if own else min(table.row_count, 1)
+    left = np.empty((len(space.pairs), rows), np.int32)
     right = np.empty_like(left)
-    own = [codes[first] for codes in own]
-    pools = ({column: codes[first] for column, codes in pool.items()} for pool in _pools(table, space))
-    pool_of = {column: pool for pool in pools for column in pool}
+    pool_of = {column: pool for pool in _pools(columns, table, space) for column in pool}
     for p, pair in enumerate(space.pairs):
         if pair.left == pair.right:
             left[p] = right[p] = own[pair.left]
         elif (pool := pool_of.get(pair.left)) is not None and pair.right in pool:
             left[p], right[p] = pool[pair.left], pool[pair.right]
         else:
-            a, b = _crossing_codes(table.columns[pair.left], table.columns[pair.right], table)
-            left[p], right[p] = a[first], b[first]
-    return PairCodes(left, right, first, second)
+            left[p], right[p] = _crossing_codes(columns[pair.left], columns[pair.right], table)
+    return left, right
 
 
-def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, DenseCodes]]:
+def _pools(columns: Sequence[EncodedColumn], table: Table, space: PredicateSpace) -> Iterator[dict[int, DenseCodes]]:
     """Yield ranks of crossing columns among the values of all columns whose keys compare, where there are few values.
 
     With many columns this is much less work than ranking two columns at a time. Where the columns together have many
@@ -45,17 +60,16 @@ def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, DenseCodes
     """
     alike: dict[Hashable, list[int]] = {}
     for number in sorted({number for crossing in space.crossing for number in crossing}):
-        alike.setdefault(key_space(table.columns[number]), []).append(number)
+        alike.setdefault(key_space(columns[number]), []).append(number)
     for numbers in alike.values():
-        columns = [table.columns[number] for number in numbers]
-        distinct = [_in_order(column.counts[0], column, table) for column in columns]
+        some = [columns[number] for number in numbers]
+        distinct = [_in_order(column.counts[0], column, table) for column in some]
         values = np.unique(np.concatenate(distinct))
         if len(values) <= _DENSE * max(map(len, distinct)):
-            keys = (_in_order(column.keys, column, table) for column in columns)
+            keys = (_in_order(column.keys, column, table) for column in some)
             codes = (np.searchsorted(values, own) for own in keys)
             yield {
-                number: _with_nulls(ranks, column)
-                for number, column, ranks in zip(numbers, columns, codes, strict=True)
+                number: _with_nulls(ranks, column) for number, column, ranks in zip(numbers, some, codes, strict=True)
             }
 
 

@@ -46,6 +46,12 @@ class ContextGroups(NamedTuple):
         """The exceptions of the key."""
         return len(self.rows) - (len(self.starts) - 1)
 
+    @property
+    def pairs(self) -> int:
+        """The number of ordered pairs of two rows of one group."""
+        sizes = np.diff(self.starts)
+        return int((sizes * (sizes - 1)).sum())
+
 
 class ColumnCodes(NamedTuple):
     """The columns of n rows.

@@ -139,7 +139,7 @@ CONSTRAINTS = Shape(
         ("nulls_rule", _TEXT, "how the constraint treats null"),
         ("sound", pa.bool_(), "whether the constraint says something about the data; null for inclusions"),
         ("strength", pa.float64(), "how much rarer violations are than chance would have them, from 0 to 1"),
-        ("support", pa.float64(), "number of measured rows that could have violated the constraint"),
+        ("support", pa.float64(), "number of rows that could have violated the constraint"),
         ("why_not", _TEXT, "why the constraint is not sound"),
     ),
     change_feed=True,

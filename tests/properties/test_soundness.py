@@ -11,10 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import DenialConstraint, Family, PredicateSpace
+from holdfast.constraints import DenialConstraint, Family, PredicateSpace, parse_denial
+from holdfast.constraints.scores import SOUND
 from holdfast.discovery.discover import discover
-from holdfast.discovery.evidence.codes import pair_codes
-from holdfast.discovery.soundness import soundness
+from holdfast.discovery.ranking import scores_on
+from holdfast.discovery.soundness import exact, measured, sampled
+from holdfast.discovery.soundness.measured import Measured
+from holdfast.discovery.soundness.strength import soundness
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import Table, from_arrow, related
 from tests.oracles.values import outcome
 from tests.properties.tables import tables
@@ -31,7 +35,7 @@ ALLOWED = {"=": "=", "!=": "< > !=", "<": "<", "<=": "< =", ">": ">", ">=": "> =
 
 
 class Definition:
-    """Strength and support of constraints on the distinct rows of a table."""
+    """Strength and support of constraints on the rows of a table, copies included."""
 
     def __init__(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         self.names = [column.name for column in columns]
@@ -102,21 +106,46 @@ def is_agreement(predicate: Predicate) -> bool:
 @given(tables(max_columns=3, max_rows=9), st.booleans())
 def test_strength_and_support_are_those_of_the_definition(both: tuple[OracleTable, Table], crosses: bool) -> None:
     theirs, table = both
+    space = _space(theirs, table, crosses=crosses)
+    _compare_with_the_definition(theirs, table, space, Measured.of_table(table, space))
+
+
+@given(tables(max_columns=3, max_rows=9), st.booleans(), st.integers(1, 9), st.booleans())
+def test_close_decisions_are_exact(
+    both: tuple[OracleTable, Table], crosses: bool, rows: int, without_listing: bool
+) -> None:
+    """Few sampled rows and pairs, whose errors leave everything open: all that rows could decide is counted."""
+    theirs, table = both
+    space = _space(theirs, table, crosses=crosses)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measured, "_ROWS", rows)
+        patch.setattr(sampled, "_PAIRS", 1)
+        patch.setattr(sampled, "_DEVIATIONS", 100)
+        patch.setattr(exact, "_MOST_ROWS", 1 << 18 if without_listing else 0)
+        _compare_with_the_definition(theirs, table, space, Measured.of_table(table, space))
+        live = Maintainer.seed(table, space=space, threads=1)._rows
+        _compare_with_the_definition(theirs, table, space, Measured.of_rows(live, space))
+
+
+def _space(theirs: OracleTable, table: Table, *, crosses: bool) -> PredicateSpace:
     names = table.schema.names
     crossing = [
         (names[a], names[b])
         for a, b in itertools.combinations(range(len(names)), 2)
         if crosses and theirs.columns[a].group == theirs.columns[b].group
     ]
-    space = PredicateSpace.build(table.schema, crossing)
-    codes = pair_codes(table, space)
+    return PredicateSpace.build(table.schema, crossing)
+
+
+def _compare_with_the_definition(theirs: OracleTable, table: Table, space: PredicateSpace, on: Measured) -> None:
     found = discover(table, space=space, max_predicates=0)
-    measured = soundness(found.constraints.masks, codes, space)
-    if codes.rows < 2:
-        assert not measured.strength.any()
+    assert on.rows == table.row_count
+    scored = soundness(found.constraints.masks, on, space)
+    if on.rows < 2:
+        assert not scored.strength.any()
         return
-    definition = Definition(theirs.columns, [theirs.rows[row] for row in codes.first.tolist()])
-    for constraint, strength, support in zip(found, measured.strength, measured.support, strict=True):
+    definition = Definition(theirs.columns, theirs.rows)
+    for constraint, strength, support in zip(found, scored.strength, scored.support, strict=True):
         assert isinstance(constraint, DenialConstraint)
         assert (strength, support) == pytest.approx(definition.of(constraint)), str(constraint)
 
@@ -125,10 +154,69 @@ def test_strength_and_support_are_those_of_the_definition(both: tuple[OracleTabl
 def test_threads_change_nothing(both: tuple[OracleTable, Table]) -> None:
     _, table = both
     found = discover(table, max_predicates=3)
-    codes, masks = pair_codes(table, found.space), found.constraints.masks
-    one, many = (soundness(masks, codes, found.space, threads=threads) for threads in (1, 3))
+    on, masks = Measured.of_table(table, found.space), found.constraints.masks
+    one, many = (soundness(masks, on, found.space, threads=threads) for threads in (1, 3))
     assert one.strength.tolist() == many.strength.tolist()
     assert one.support.tolist() == many.support.tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_decisions_on_a_sample_are_those_on_all_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 480
+    order, day = rng.integers(0, n // 3, n), rng.integers(0, 40, n)
+    columns = {
+        "order": order,
+        "customer": rng.integers(0, n // 8, n // 3)[order],
+        "day": day,
+        "week": day // 7,
+        "paid": 3 * day + rng.integers(0, 2, n),
+        **{f"noise_{i}": rng.integers(0, 9 + 90 * i, n) for i in range(2)},
+    }
+    table = from_arrow(pa.table(columns), "r")
+    found = discover(table, max_predicates=3)
+    masks, space = found.constraints.masks, found.space
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampled, "_PAIRS", 1 << 22)
+        of_all = soundness(masks, Measured.of_table(table, space), space)
+        patch.setattr(sampled, "_PAIRS", 400)
+        patch.setattr(measured, "_ROWS", 160)
+        of_some = soundness(masks, Measured.of_table(table, space), space)
+        live = Maintainer.seed(table, space=space, threads=1)._rows
+        of_live = soundness(masks, Measured.of_rows(live, space), space)
+    is_sound = of_all.strength >= SOUND
+    assert is_sound.any()
+    assert not is_sound.all()
+    for scored in (of_some, of_live):
+        assert (scored.strength >= SOUND).tolist() == is_sound.tolist()
+        large = of_all.support > n / 4
+        assert scored.support[large] == pytest.approx(of_all.support[large], rel=0.4)
+
+
+def test_groups_that_a_sample_of_the_rows_misses_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 of 6,000 rows hardly two have one order number; with all rows, half of them could have broken the rule."""
+    rng = np.random.default_rng(8)
+    n = 6_000
+    order = rng.permutation(np.repeat(np.arange(n // 2), 2))
+    columns = {"order": order, "customer": rng.integers(0, 900, n // 2)[order], "item": rng.integers(0, 99, n)}
+    table = from_arrow(pa.table(columns), "r")
+    space = PredicateSpace.build(table.schema, ())
+    rule = np.array([space.words(space.mask(parse_denial("not(t.order = s.order and t.customer != s.customer)")))])
+    monkeypatch.setattr(measured, "_ROWS", 300)
+    live = Maintainer.seed(table, space=space, threads=1)._rows
+    for on in (Measured.of_table(table, space), Measured.of_rows(live, space)):
+        (score,) = scores_on(rule.astype(np.uint64), on, space)
+        assert (score.sound, score.support) == (True, n // 2)
+    (score,) = scores_on(rule.astype(np.uint64), Measured.of_table(table.between(0, 3_000), space, n), space)
+    assert score.support == pytest.approx(2 * (3_000 - len(np.unique(order[:3_000]))))
+
+
+def test_copies_of_a_row_are_rows() -> None:
+    """Fifty rows that agree could have disagreed: the constant is as sound as a denial as it is as a near constraint."""
+    table = from_arrow(pa.table({"a": [7] * 50, "b": [str(i % 25) for i in range(50)]}), "r")
+    (score,) = (score for score, constraint in discover(table).top(9) if str(constraint) == "not(t.a != s.a)")
+    (near,) = (score for score, one in discover(table, near=0).top(9) if str(one) == "{}: [] -> a")
+    assert (score.support, score.sound) == (near.support, near.sound) == (49, True)
 
 
 def test_what_holds_by_chance_is_not_sound() -> None:

@@ -19,8 +19,8 @@ from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.ranking import Measured
 from holdfast.discovery.seed import Seed
+from holdfast.discovery.soundness.measured import Measured
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.part import NO_SLOTS

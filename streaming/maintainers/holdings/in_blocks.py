@@ -30,8 +30,8 @@ from holdfast.discovery.blocks.storage.lookup import rows_numbered
 from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.ranking import Measured
 from holdfast.discovery.seed import Seed
+from holdfast.discovery.soundness.measured import Measured
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta
 from holdfast.state.store import Store, WriteBatch
@@ -252,7 +252,7 @@ class RowsInBlocks(Holding):
     def measured(self, space: PredicateSpace) -> Measured:
         """Return what constraints are ranked by: rows of a sample that is renewed now and then."""
         sample = table_of(self.blocks.measured.sample, self.rows.space.schema)
-        return Measured.of_table(sample, space)
+        return Measured.of_table(sample, space, len(self.rows))
 
     def whole(self) -> WholeInBlocks:
         """Return all current rows."""

@@ -14,8 +14,8 @@ from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
 from holdfast.discovery.order.search import OrderSearch
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.ranking import Measured
 from holdfast.discovery.seed import Seed
+from holdfast.discovery.soundness.measured import Measured
 from holdfast.indexes.evidence_table import WITNESSES
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta, RowSet
