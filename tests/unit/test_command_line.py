@@ -428,6 +428,29 @@ class TestInitAndValidate:
         assert (answer.code, answer.out) == (2, "")
         golden("validate_errors.txt", answer.err.replace(str(folder.resolve()), "<folder>"))
 
+    @pytest.mark.parametrize(
+        ("near", "engine", "said"),
+        [
+            ("1%", "embedded", None),
+            ("{share: 1%, suspects: off}", "embedded", "not searched, nor where exceptions are"),
+            (
+                "1%",
+                "spark",
+                "none, nor where exceptions are: both are searched with engine: embedded alone",
+            ),
+        ],
+    )
+    def test_where_suspects_are_not_searched_it_is_said(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], near: str, engine: str, said: str | None
+    ) -> None:
+        lines = f"{default_configuration()}engine: {engine}\n".splitlines()
+        wanted = [f"    near: {near}" if line.startswith("    near: ") else line for line in lines]
+        (folder / "c.yaml").write_text("\n".join(wanted))
+        answer = Answer(capsys, "validate", "c.yaml")
+        assert answer.code == 0, answer.err
+        found = [line.split(maxsplit=1)[1] for line in answer.out.splitlines() if line.startswith("  suspects ")]
+        assert found == ([] if said is None else [said])
+
     def test_json(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         answer = Answer(capsys, "validate", "c.yaml", "--format", "json")
         found = json.loads(answer.out)

@@ -95,9 +95,10 @@ class FollowedConcentrations:
     def changes(self) -> ConcentrationChanges:
         """The changes since `begin`."""
         searched = [one for one, member in self._found.items() if self._before.get(one) is not member]
+        ended = {one: member for one, member in self._before.items() if self._found.get(one) is not member}
         gone = [
             (self._named(one), value)
-            for one, member in self._before.items()
+            for one, member in ended.items()
             for value in member.values
             if one not in self._found or not _has(self._found[one].values, value)
         ]
