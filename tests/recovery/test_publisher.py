@@ -312,7 +312,7 @@ def test_rows_that_come_and_go_before_they_are_published_are_published(tmp_path:
     assert _read(tmp_path / "out", "constraints", "commit") == []
 
 
-@pytest.mark.parametrize("gone", ["near_constraints", "near_changes", "exceptions", "suspects"])
+@pytest.mark.parametrize("gone", ["near_constraints", "near_changes", "exceptions", "suspects", "concentrations"])
 def test_what_nearly_holds_is_not_begun_anew_where_the_outputs_had_it(tmp_path: Path, gone: str) -> None:
     commits = Commits(MemoryStore(), "app")
     about = {"application": "app", "state_id": commits.identity.state_id, "table_name": "t"}
@@ -329,7 +329,8 @@ def test_what_nearly_holds_is_not_begun_anew_where_the_outputs_had_it(tmp_path: 
     row = {"commit": 2, **about, "constraint": "key(a)", "constraint_id": "a"}
     shown = {**row, "example_id": "e"}
     suspect = {"commit": 2, **about, "suspect_id": "s"}
-    suspects = {"suspects": [suspect], "suspect_changes": [suspect]}
+    value = {"commit": 2, **about, "concentration_id": "c"}
+    suspects = {"suspects": [suspect], "suspect_changes": [suspect], "concentrations": [value]}
     commits.commit(WriteBatch(), {"near_constraints": [row], "near_changes": [row], "exceptions": [shown], **suspects})
     started()
     assert _read(tmp_path / "out", gone, "commit") == [2]

@@ -91,6 +91,29 @@ class TestInitAndValidate:
         assert answer.code == 0
         golden(f"validate_{name}.txt", answer.out.replace(str(folder.resolve()), "<folder>"))
 
+    @pytest.mark.parametrize(
+        ("near", "engine", "said"),
+        [
+            ("1%", "embedded", None),
+            ("{share: 1%, suspects: off}", "embedded", "not searched, nor where exceptions are"),
+            (
+                "1%",
+                "spark",
+                "none, nor where exceptions are: both are searched with engine: embedded alone",
+            ),
+        ],
+    )
+    def test_where_suspects_are_not_searched_it_is_said(
+        self, folder: Path, capsys: pytest.CaptureFixture[str], near: str, engine: str, said: str | None
+    ) -> None:
+        lines = f"{default_configuration()}engine: {engine}\n".splitlines()
+        wanted = [f"    near: {near}" if line.startswith("    near: ") else line for line in lines]
+        (folder / "c.yaml").write_text("\n".join(wanted))
+        answer = Answer(capsys, "validate", "c.yaml", "--offline")
+        assert answer.code == 0, answer.err
+        found = [line.split(maxsplit=1)[1] for line in answer.out.splitlines() if line.startswith("  suspects ")]
+        assert found == ([] if said is None else [said])
+
     def test_golden_errors(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "c.yaml").write_text((GOLDEN / "errors.yaml").read_text())
         answer = Answer(capsys, "validate", "c.yaml", "--offline")

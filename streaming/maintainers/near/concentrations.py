@@ -1,15 +1,17 @@
 """Where the exceptions of the members of a live table are: values in which these are concentrated, for the outputs.
 
 A search reads all rows once for each member. So it is done with the batches that search for suspects, for a number of
-members: those that were never searched first, then those whose last search is longest ago. Between two searches the
-values of a member only leave: with the member, or where it has too few exceptions.
+members: those that were never searched first, then those whose last search is longest ago; keys and functional
+dependencies on the one hand and order compatibilities, which take longer, on the other take turns among themselves.
+Between two searches the values of a member only leave: with the member, or where it has too few exceptions.
 
 Invariant: right after a search the values of the members that it searched are those that `holdfast exceptions` finds.
 Which members are searched depends on nothing but the members and the searches before.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from holdfast.constraints import NearConstraint
@@ -41,11 +43,11 @@ class SearchedMember:
 
     Parameters
     ----------
-    search : the number of the search that found them.
+    turn : the number of the member's turn: larger than those of all members that were searched before.
     values : the values, the surest first; the fields of each.
     """
 
-    search: int
+    turn: int
     values: tuple[Fields, ...]
 
 
@@ -95,9 +97,10 @@ class FollowedConcentrations:
     def changes(self) -> ConcentrationChanges:
         """The changes since `begin`."""
         searched = [one for one, member in self._found.items() if self._before.get(one) is not member]
+        ended = {one: member for one, member in self._before.items() if self._found.get(one) is not member}
         gone = [
             (self._named(one), value)
-            for one, member in self._before.items()
+            for one, member in ended.items()
             for value in member.values
             if one not in self._found or not _has(self._found[one].values, value)
         ]
@@ -146,28 +149,31 @@ class FollowedConcentrations:
         for key, value in store.scan(_FAMILY, prefix + _ONE):
             context, number = codecs.read_json(key[len(prefix + _ONE) :])
             stored = codecs.read_json(value)
-            found[tuple(context), number] = SearchedMember(stored["search"], tuple(stored["values"]))
+            found[tuple(context), number] = SearchedMember(stored["turn"], tuple(stored["values"]))
         self._found = self._saved = found
         self.begin()
 
     def _searched(self, members: Followed, most: int) -> None:
         """Search members, as many as `most` keys and functional dependencies take."""
-        search = 1 + max((known.search for known in self._found.values()), default=0)
+        turns = count(1 + max((known.turn for known in self._found.values()), default=0))
         first = sorted((one for one in members if _is_asked(members, one)), key=lambda one: (len(one[0]), one))
         known = self._found
-        due = sorted(first[:MOST_FOLLOWED], key=lambda one: known[one].search if one in known else 0)
-        chosen = list(self._affordable(due, most))
+        due = sorted(first[:MOST_FOLLOWED], key=lambda one: known[one].turn if one in known else 0)
+        chosen = self._affordable(due, most)
         if chosen:
-            fresh = (SearchedMember(search, tuple(map(_fields, values))) for values in self._search(chosen))
+            fresh = (SearchedMember(next(turns), tuple(map(_fields, found))) for found in self._search(chosen))
             self._found = {**known, **dict(zip(chosen, fresh, strict=True))}
 
-    def _affordable(self, due: Iterable[Candidate], most: int) -> Iterable[Candidate]:
-        """Yield the first members, until these take as long as `most` keys and functional dependencies."""
-        for one in due:
-            most -= _OF_AN_ORDER if self._is_order(one) else 1
-            if most < 0:
-                return
-            yield one
+    def _affordable(self, due: Sequence[Candidate], most: int) -> list[Candidate]:
+        """Return the first members, as many as take as long as `most` keys and functional dependencies.
+
+        Order compatibilities get at most half of the time, unless the others need less.
+        """
+        orders = [one for one in due if self._is_order(one)]
+        others = [one for one in due if not self._is_order(one)]
+        fewest = min(len(orders), max(1, most // 2 // _OF_AN_ORDER))
+        chosen = others[: max(1, most - fewest * _OF_AN_ORDER)]
+        return [*chosen, *orders[: max(fewest, (most - len(chosen)) // _OF_AN_ORDER)]]
 
 
 def _is_asked(members: Followed, one: Candidate) -> bool:
