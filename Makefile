@@ -10,7 +10,8 @@ PYTEST = $(PY) -m pytest -n $(WORKERS)
 SMOKE := README.md tests/unit/test_readme.py tests/unit/test_layout.py tests/unit/test_doctor.py tests/unit/test_java.py \
 	tests/unit/test_jars.py tests/unit/test_command_line.py tests/unit/test_command_output.py \
 	tests/unit/test_notebooks.py tests/unit/test_maintainer.py \
-	tests/properties/test_discover.py tests/state tests/security/test_places.py \
+	tests/properties/test_discover.py::test_the_reported_set_is_that_of_the_definition \
+	tests/state/test_stores.py tests/state/test_places.py tests/state/test_snapshots.py tests/security/test_places.py \
 	tests/recovery/test_pipeline.py::test_a_run_leaves_tables_that_say_what_holds tests/dashboard/test_serving.py \
 	tests/spark/test_session.py tests/spark/test_run_files.py tests/spark/test_run_processes.py \
 	tests/kafka/test_round_trip.py
