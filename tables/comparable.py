@@ -104,7 +104,7 @@ def related_counts(left: Keys, right: Keys, left_counts: Keys, right_counts: Key
         return False
     smaller = np.minimum(left_counts[in_left], right_counts[in_right])
     larger = np.maximum(left_counts[in_left], right_counts[in_right])
-    dominant = int(np.argmax(smaller))
+    dominant = int(np.lexsort((larger, smaller))[-1])  # whatever the order of the values
     shared = int(smaller.sum() - smaller[dominant])
     every = int(left_counts.sum() + right_counts.sum() - smaller.sum() - larger[dominant])
     if 10 * shared < 3 * every:
