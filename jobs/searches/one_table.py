@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import NearConstraint, PredicateSpace, Schema
-from holdfast.constraints.forms import exact_forms
+from holdfast.constraints import NearConstraint, NearShape, PredicateSpace, Schema
+from holdfast.constraints.forms import exact_forms, published_near
 from holdfast.display.listing import by_count
 from holdfast.display.short_forms import KINDS, NOUNS_OF_KINDS
 from holdfast.display.texts import counted
@@ -117,6 +117,8 @@ class SearchOfFamilies:
 
     def _exactly(self, line: Line) -> Line:
         """Return the line of a constraint without exceptions as one of a constraint that holds."""
-        assert isinstance(line.constraint, NearConstraint)
-        exact = next(exact_forms(line.constraint, self._order))
+        near = line.constraint
+        assert isinstance(near, NearConstraint)
+        is_denial = near.shape in {NearShape.KEY, NearShape.CONSTANT}
+        exact = next(exact_forms(near, self._order)) if is_denial else published_near(near, self._order).exact
         return replace(line, constraint=exact, fields={}, note="", below=())

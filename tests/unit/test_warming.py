@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
-from holdfast.discovery import soundness
 from holdfast.discovery.inclusion import clusters
+from holdfast.discovery.soundness import sampled
 from holdfast.indexes import interned, touched_groups
 from holdfast.jobs.warming import warm
 from holdfast.streaming.decoding import connect, debezium, values
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
 
 RUN: list[tuple[ModuleType, str]] = [
-    (soundness, "rates_kernel"),
+    (sampled, "rates_kernel"),
     (clusters, "add_values_kernel"),
     (touched_groups, "touched_kernel"),
     (touched_groups, "more_exceptions_kernel"),
