@@ -48,7 +48,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), me
 @options.reading
 @options.sentences
 @options.formal
-@options.answering
+@options.listing
 def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
     """Find the constraints that hold on files.
 
@@ -82,7 +82,7 @@ def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
 @options.on_spark
 @options.reading
 @options.sentences
-@options.answering
+@options.checking
 def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
     """Count and list the violations of declared rules.
 
@@ -186,7 +186,7 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     from holdfast.jobs.exceptions import exceptions_of_file, exceptions_of_state
 
     refuse_addresses([source])
-    answering = options.Answering(as_json=False, output=given["output"], quiet=given["quiet"])
+    answering = options.Answering("text", output=given["output"], quiet=given["quiet"])
     refuse_overwriting({"--output": given["output"]}, [source])
     configuration = _configuration_among([source], table, given["output"])
     if configuration is not None:
@@ -219,7 +219,7 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
 )
 @options.number("--top", "Only the N surest suspects of each file or table.", 1)
 @options.reading
-@options.answering
+@options.listing
 def suspects(files: tuple[FileOrAddress, ...], table: str | None, **given: Any) -> None:
     """Find the cells of files, or of live tables, that are probably wrong, with the values that are expected.
 
@@ -314,8 +314,8 @@ def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> 
     has_keys = "fk" in (families or ()) or (families is None and near is None)
     if given["every"] and given["top"] is None and not has_keys:
         raise click.UsageError("--all is for --top N: without --top all constraints are written.")
-    if given["as_rules"] and given["format_"] == "json":
-        raise click.UsageError("--as-rules writes lines for people to edit: leave out --format json.")
+    if given["as_rules"] and given["format_"] != "text":
+        raise click.UsageError("--as-rules writes lines for people to edit: leave out --format.")
     if given["as_rules"] and given["min_coverage"] is not None and families == ("ind",):
         raise click.UsageError("--as-rules writes constraints that hold: leave out --min-coverage.")
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
@@ -382,7 +382,7 @@ def _spark_options(given: dict[str, Any], files: tuple[FileOrAddress, ...]) -> "
 
 def _answering(given: dict[str, Any]) -> options.Answering:
     words = {name: given.get(name, False) for name in ("sentences", "formal")}
-    return options.Answering(given["format_"] == "json", given["output"], given["quiet"], **words)
+    return options.Answering(given["format_"], given["output"], given["quiet"], **words)
 
 
 def _configuration_among(

@@ -14,7 +14,7 @@ from holdfast.jobs.files.engines import engine_for
 from holdfast.jobs.files.pairs import pairs_writing, write_pairs
 from holdfast.jobs.searches.contract import note_warnings
 from holdfast.jobs.searches.request import CheckRequest
-from holdfast.jobs.terminal.check_lines import json_lines, summary, text_lines
+from holdfast.jobs.terminal.check_lines import json_lines, junit, summary, text_lines
 from holdfast.jobs.terminal.output import one_line, results_to
 
 BROKEN = 1
@@ -52,11 +52,12 @@ def check_files(request: CheckRequest) -> int:
                 written = write_pairs(pairs_file, checked)
                 progress.note(f"{pairs_file}: {counted(written, 'pair')}")
         with results_to(answering.output) as out:
-            if answering.as_json:
-                lines = json_lines(checked, answering)
+            if answering.format == "junit":
+                out.write(junit(checked, answering))
+            elif answering.as_json:
+                out.writelines(map(one_line, answering.lines(json_lines(checked, answering))))
             else:
-                lines = text_lines(checked, answering, named=len(tables) > 1)
-            out.writelines(map(one_line, lines))
+                out.writelines(map(one_line, text_lines(checked, answering, named=len(tables) > 1)))
     progress.note(summary(checked, len(tables)))
     is_broken = any(result.broken and result.rule.severity is Severity.ERROR for result in checked)
     return BROKEN if is_broken else 0

@@ -28,9 +28,9 @@ def discover_files(request: SearchRequest) -> None:
         search.run(engine, progress)
         if request.write_space is not None:
             write_space(request.write_space, search.space)
-        lines = search.rules(engine, progress) if request.as_rules else map(one_line, search.answer())
+        answer = search.rules(engine, progress) if request.as_rules else request.answering.lines(search.answer())
         with results_to(request.answering.output) as out:
-            out.writelines(lines)
+            out.writelines(answer if request.as_rules else map(one_line, answer))
     for note in search.notes():
         progress.note(note)
 

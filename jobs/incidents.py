@@ -28,13 +28,17 @@ def show_incidents(configuration: Configuration, last: int, table: str | None, a
     """
     answers = answers_of(configuration)
     with results_to(answering.output) as out:
-        for row in _newest(answers, last, table):
-            if answering.as_json:
-                first = row["first"] or {}
-                named = {name: first.get(name) for name in ("constraint_id", "constraint", "sentence", "flaps")}
-                out.write(json_line({**{name: row[name] for name in _FIELDS}, "first": named, "rows": row["named"]}))
-            else:
-                out.write(printable(masked(f"{_line(row)}\n")))
+        rows = _newest(answers, last, table)
+        if answering.as_json:
+            out.writelines(answering.lines(map(_json_line, rows)))
+        else:
+            out.writelines(printable(masked(f"{_line(row)}\n")) for row in rows)
+
+
+def _json_line(row: dict[str, Any]) -> str:
+    first = row["first"] or {}
+    named = {name: first.get(name) for name in ("constraint_id", "constraint", "sentence", "flaps")}
+    return json_line({**{name: row[name] for name in _FIELDS}, "first": named, "rows": row["named"]})
 
 
 def _newest(answers: Answers, last: int, table: str | None) -> Iterator[dict[str, Any]]:

@@ -31,7 +31,7 @@ def validate(conf: Path, format_: str, output: Path | None, *, offline: bool, qu
     refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.validate import validate_file
 
-    return validate_file(conf, options.Answering(format_ == "json", output, quiet), offline=offline)
+    return validate_file(conf, options.Answering(format_, output, quiet), offline=offline)
 
 
 @click.command(short_help="Check whether this machine meets the requirements.")
@@ -44,7 +44,7 @@ def doctor(conf: Path | None, kafka: str | None, format_: str, output: Path | No
     refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.doctor import diagnose
 
-    return diagnose(conf, options.Answering(format_ == "json", output, quiet), spark=spark, kafka=kafka)
+    return diagnose(conf, options.Answering(format_, output, quiet), spark=spark, kafka=kafka)
 
 
 @click.command(short_help="Run a complete example pipeline within a minute.")

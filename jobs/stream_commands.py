@@ -60,14 +60,14 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, senten
     configuration = _load_beside(output, conf)
     from holdfast.jobs.status import show_status
 
-    return show_status(configuration, options.Answering(format_ == "json", output, quiet, sentences))
+    return show_status(configuration, options.Answering(format_, output, quiet, sentences))
 
 
 @click.command(short_help="Show what commits did to constraints.")
 @CONF
 @click.option("--last", type=options.Whole(1), default=20, show_default=True, help="Number of incidents to show.")
 @click.option("--table", metavar="TABLE", help="Only incidents of this table.")
-@options.answering
+@options.listing
 def incidents(conf: Path, last: int, table: str | None, format_: str, output: Path | None, *, quiet: bool) -> None:
     """Show what commits did to constraints: one entry for each commit and table, the newest first.
 
@@ -80,7 +80,7 @@ def incidents(conf: Path, last: int, table: str | None, format_: str, output: Pa
     from holdfast.jobs.incidents import show_incidents
 
     named_tables(configuration, table)  # refuses a table that is not one of them
-    show_incidents(configuration, last, table, options.Answering(format_ == "json", output, quiet))
+    show_incidents(configuration, last, table, options.Answering(format_, output, quiet))
 
 
 @click.command(short_help="Restore the state from backup or source.")

@@ -121,9 +121,11 @@ class _Answers:
     def write(self, progress: "Progress") -> None:
         """Write the suspects, and note the figures of each table."""
         with results_to(self._answering.output) as out:
-            for suspects in self._found:
-                json_lines = (json_line(suspect.fields(suspects.table)) for suspect in suspects)
-                out.writelines(map(one_line, json_lines if self._answering.as_json else _text_lines(suspects)))
+            if self._answering.as_json:
+                every = (json_line(suspect.fields(found.table)) for found in self._found for suspect in found)
+                out.writelines(map(one_line, self._answering.lines(every)))
+            else:
+                out.writelines(one_line(line) for found in self._found for line in _text_lines(found))
         for note in self._notes:
             progress.note(note)
 

@@ -10,10 +10,11 @@ Invariant: a rule has result line for programs; for people result line, and its 
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InclusionDependency, Severity
 from holdfast.display.texts import aligned, columns, counted, shown_value
+from holdfast.jobs.terminal.formats import junit_text
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line
 from holdfast.jobs.terminal.sentences import sentence_fields, sentence_lines
@@ -28,27 +29,33 @@ _INDENT = " " * 4
 
 def json_lines(checked: Sequence["Checked"], answering: Answering) -> Iterator[str]:
     """Yield a JSON line for each rule."""
-    for result in checked:
-        rule = result.rule
-        missing = {"missing_values": result.missing_values} if isinstance(rule.body, InclusionDependency) else {}
-        yield json_line(
-            {
-                "rule": rule.name,
-                "table": rule.table,
-                "constraint": rule.text,
-                **(rule.body.named if isinstance(rule.body, InclusionDependency) else {}),
-                "violating_pairs": result.violating_pairs,
-                "violating_rows": result.violating_rows,
-                **missing,
-                "rows": result.rows,
-                "holds": result.holds,
-                "broken": result.broken,
-                "severity": rule.severity.value,
-                "threshold": rule.threshold,
-                "examples": [example.to_json() for example in result.examples],
-                **sentence_fields(rule.body, answering),
-            }
-        )
+    return (json_line(_fields(result, answering)) for result in checked)
+
+
+def junit(checked: Sequence["Checked"], answering: Answering) -> str:
+    """Return the verdicts in the XML of JUnit."""
+    return junit_text((_fields(one, answering), _counts(one), list(_example_lines(one))) for one in checked)
+
+
+def _fields(result: "Checked", answering: Answering) -> dict[str, Any]:
+    rule = result.rule
+    missing = {"missing_values": result.missing_values} if isinstance(rule.body, InclusionDependency) else {}
+    return {
+        "rule": rule.name,
+        "table": rule.table,
+        "constraint": rule.text,
+        **(rule.body.named if isinstance(rule.body, InclusionDependency) else {}),
+        "violating_pairs": result.violating_pairs,
+        "violating_rows": result.violating_rows,
+        **missing,
+        "rows": result.rows,
+        "holds": result.holds,
+        "broken": result.broken,
+        "severity": rule.severity.value,
+        "threshold": rule.threshold,
+        "examples": [example.to_json() for example in result.examples],
+        **sentence_fields(rule.body, answering),
+    }
 
 
 def text_lines(checked: Sequence["Checked"], answering: Answering, *, named: bool) -> Iterator[str]:

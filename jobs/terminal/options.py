@@ -4,7 +4,7 @@ Invariant: an option means the same in every command that has it; `ReadOptions` 
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.display.short_forms import KINDS
+from holdfast.jobs.terminal.formats import csv_lines
 from holdfast.jobs.terminal.logs import IS_JSON, LOWEST_LEVEL, let_rust_log
 from holdfast.jobs.terminal.progress import LEVELS, LogOptions, progress_on
 
@@ -63,11 +64,20 @@ def number(name: str, text: str, least: int = 0, most: int | None = None, **give
 class Answering:
     """How a command answers: --format, --output, --quiet, and --sentences and --formal in commands that have these."""
 
-    as_json: bool
+    format: str
     output: Path | None
     quiet: bool
     sentences: bool = False
     formal: bool = False
+
+    @property
+    def as_json(self) -> bool:
+        """Whether the answer is made of JSON lines."""
+        return self.format in {"json", "csv"}
+
+    def lines(self, lines: Iterable[str]) -> Iterable[str]:
+        """Return the lines of the answer as they are written: JSON lines as CSV, if that is asked for."""
+        return csv_lines(lines) if self.format == "csv" else lines
 
     def progress(self) -> "Progress":
         """Return the progress for the command's notes, on standard error."""
@@ -94,14 +104,24 @@ def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool
 
 quiet = click.option("--quiet", is_flag=True, callback=_quietly, help="No progress, no notes; errors are still shown.")
 
-answering = _stacked(
-    click.option(
-        "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Text, or JSON lines."
-    ),
-    click.option("--output", type=NEW_FILE, metavar="FILE", help="File to write results to, completely or not at all."),
-    quiet,
-)
-"""How a command answers: --format, --output and --quiet."""
+
+def _answering(formats: Sequence[str], text: str) -> Decorator:
+    """Return the options that say how a command answers: --format, --output and --quiet."""
+    return _stacked(
+        click.option("--format", "format_", type=click.Choice(formats), default="text", help=text),
+        click.option(
+            "--output", type=NEW_FILE, metavar="FILE", help="File to write results to, completely or not at all."
+        ),
+        quiet,
+    )
+
+
+answering = _answering(["text", "json"], "Text, or JSON lines.")
+"""How a command answers that describes something."""
+listing = _answering(["text", "json", "csv"], "Text, JSON lines, or CSV.")
+"""How a command answers that lists things."""
+checking = _answering(["text", "json", "csv", "junit"], "Text, JSON lines, CSV, or the XML of JUnit.")
+"""How a command answers that gives verdicts."""
 
 
 sentences = click.option("--sentences", is_flag=True, help="Add each constraint in plain words.")

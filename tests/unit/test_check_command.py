@@ -415,7 +415,7 @@ class TestAsRules:
     @pytest.mark.parametrize(
         ("arguments", "part"),
         [
-            ("tax.csv --family dc --format json", "leave out --format json"),
+            ("tax.csv --family dc --format json", "leave out --format"),
             ("tax.csv --family ind --min-coverage 0.5", "leave out --min-coverage"),
             ("tax.csv ./tax.csv --family od", "are both of table 'tax'"),
         ],
