@@ -4,6 +4,7 @@ Invariant: nothing is read as null by its look unless that is asked for (`ReadOp
 column of texts, as `NA` may be Namibia there.
 """
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,16 +14,20 @@ LOOKS = ("na", "n/a", "#n/a", "n.a.", "null", "none", "nil", r"\n", "missing", "
 """Texts that look like missing values, in lower case."""
 
 _LOOKS = pa.array(LOOKS, pa.large_string())
+_LONGEST = max(map(len, LOOKS))
 
 
 def looks_missing(texts: pa.Array | pa.ChunkedArray) -> Flags:
-    """Return which texts look like missing values. O(n).
+    """Return which texts look like missing values. O(n), nanoseconds for a long text.
 
     >>> looks_missing(pa.array(["NA", "1", "n/a", "Nadia"])).tolist()
     [True, False, True, False]
     """
-    lower = pc.utf8_lower(texts).cast(pa.large_string())
-    flags: Flags = pc.fill_null(pc.is_in(lower, _LOOKS), False).to_numpy(zero_copy_only=False)
+    is_short = pc.fill_null(pc.less_equal(pc.binary_length(texts), _LONGEST), False)
+    flags: Flags = is_short.to_numpy(zero_copy_only=False).copy() if len(texts) else np.zeros(0, np.bool_)
+    if flags.any():
+        lower = pc.utf8_lower(texts.filter(is_short)).cast(pa.large_string())
+        flags[flags] = pc.is_in(lower, _LOOKS).to_numpy(zero_copy_only=False)
     return flags
 
 
