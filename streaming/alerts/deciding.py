@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
@@ -153,12 +153,13 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
         [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"] for table in TABLES
     )
     found = []
+    incidents_without = cache(partial(incidents_of, rows))  # alerts share their mutes
     for alert in alerts:
         changed = [rule for rule in rules if alert.asks_for_rule(rule.line)]
         found += [_message(alert, rows, _of_rule(rule), rule.line["rule"]) for rule in changed]
         matching = [row for row in changes if alert.asks_for(row)]
         nearly = [row for row in near if alert.asks_for_near(row)]
-        incidents = incidents_of(rows, alert.mutes) if matching or nearly else ()
+        incidents = incidents_without(alert.mutes) if matching or nearly else ()
         if matching:
             kinds = ("appeared", "disappeared")
             body = _of_changes(matching, incidents, lambda row: row["change"], _change, kinds, "witness")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import datetime
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import NearConstraint, NearShape, Violation
 from holdfast.constraints.changes import RowImage
 from holdfast.constraints.mutes import Mute, Mutes
 from holdfast.state.commits import READY, Identity
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.alerts import deciding
 from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages
 from holdfast.streaming.alerts.waiting import Waiting, alert_status, carried, put_carried
+from holdfast.streaming.commits.incidents import incidents_of
 from holdfast.streaming.commits.output_rows import OutputRows
 from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, IMPLIED, LEFT, VIOLATED, NearChange
 from holdfast.streaming.maintainers.rules.state import RuleExample
 from tests.memory_store import MemoryStore
+
+if TYPE_CHECKING:
+    import pytest
 
 NOW = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
 BOTH = frozenset({"broken", "recovered"})
@@ -139,6 +144,19 @@ class TestBodies:
         rows.payload["constraint_changes"][2] |= {"score": 0.5, "sound": True}
         (message,) = messages([Alert(frozenset({"disappeared"}))], rows, [])
         assert message.body["incidents"] == ["3 constraints of tax ended with commit 7; 1 is sound, first key(c2)"]
+
+    def test_alerts_with_the_same_mutes_share_the_incidents(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[Mutes] = []
+
+        def counted(rows: Any, mutes: Mutes) -> list[Any]:
+            asked.append(mutes)
+            return incidents_of(rows, mutes)
+
+        monkeypatch.setattr(deciding, "incidents_of", counted)
+        muted = Mutes((Mute("other", "key(Zip)"),))
+        alerts = [Alert(frozenset({"disappeared"}), mutes=mutes) for mutes in (Mutes(), Mutes(), muted)]
+        assert len(messages(alerts, rows_of(changes=2), [])) == 3
+        assert asked == [Mutes(), muted]
 
     def test_rows_that_are_too_large_are_left_out(self) -> None:
         (message,) = messages([Alert(BOTH)], rows_of(), [Turned(line_of(), [example("é" * 50_000)] * 3)])
